@@ -61,7 +61,8 @@ def own_files(crate: dict) -> list[str]:
 
 def main():
     host = re.search(r"^host: (.*)$", run("rustc", "-vV"), re.M)[1]
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", host]
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--all-features"]
+    command += ["--filter-platform", host]
     owners: dict[str, list[str]] = {}
     crates = linked(json.loads(run(*command)))
     for crate in crates:

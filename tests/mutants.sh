@@ -152,6 +152,10 @@ row access "a file that was found has webhooks" src/config/load/trust.rs \
   's/filter(|(name, _)| \*name != "providers")/filter(|(name, _)| !matches!(name.as_str(), "providers" | "webhooks"))/' \
   lib a_file_that_was_found_runs_nothing_and_moves_no_key
 
+row access "pages of this machine are read" src/tools/web/dialler.rs \
+  's/if self.public_only && !addresses/if false \&\& !addresses/' \
+  lib no_spelling_of_a_forbidden_address_is_reached
+
 row secrets "names that a client chose keep the keys in them" src/secrets/redactor.rs \
   's/self.prefixes.is_none() || text.len() < self.shortest_prefix/self.prefixes.is_none() || !text.is_empty()/' \
   it canaries_stay_inside

@@ -104,6 +104,7 @@ fn piece<'e>(event: &'e Event<'_>) -> Option<(TextPlace, &'e str)> {
         | Event::CallStart { .. }
         | Event::Citation(_)
         | Event::Source { .. }
+        | Event::Searched
         | Event::Native(_)
         | Event::Usage(_)
         | Event::Note(..)

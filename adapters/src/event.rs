@@ -49,6 +49,8 @@ pub enum Event<'a> {
         /// The title of the page; empty if unknown.
         title: Cow<'a, str>,
     },
+    /// The provider has searched the web itself.
+    Searched,
     /// A piece of an answer that is made of Responses items already.
     Native(NativeEvent<'a>),
     /// Token counts of the whole answer so far. They replace the earlier ones.
@@ -78,6 +80,7 @@ impl Event<'_> {
             | Self::Native(_) => true,
             Self::Started
             | Self::MessageEnd
+            | Self::Searched
             | Self::Usage(_)
             | Self::Note(..)
             | Self::Finish(_)

@@ -2,19 +2,19 @@
 //! results. The client's next request has only what it was shown; with the hidden items put back it
 //! continues the request that the provider answered.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::item_text::message_text;
 use crate::turn::{Item, ItemKind, Turn};
 
-/// A shorter text of a message is no anchor: a session may have it several times.
-const MIN_ANCHOR_CHARS: usize = 32;
-
-/// The rounds of one answer, from its first item to its last. Made at the end of that answer.
+/// The rounds of one answer, from its first item to its last. Made when its first round is
+/// complete, and grows with each further one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct HiddenRounds {
@@ -26,35 +26,38 @@ pub struct HiddenRounds {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HiddenEntry {
-    /// A message that the client got, with its anchors: its id, and its text where that is long
-    /// enough to be recognised. Some clients send messages back without their ids.
+    /// A message that the client got, with its anchors: its id, and the [`ConversationHash`] with
+    /// it. Some clients send messages back without their ids.
     Message(Vec<String>),
     /// Reasoning that the client got. Some clients do not send it back.
     Reasoning,
     /// A call of the client's tools, with its call id.
     Call(String),
+    /// The id of the last hosted item of a round. An answer that breaks off after it may have
+    /// nothing else by which it is found.
+    Hosted(String),
     /// An item that the client did not see, as JSON.
     Hidden(Arc<str>),
 }
 
 impl HiddenEntry {
     /// The entry for an item that the client got, as JSON; `None` for one that is no part of a
-    /// round, such as a compaction item.
-    pub fn of_shown(json: &str) -> Option<Self> {
+    /// round, such as a compaction item. `said` is the conversation before it.
+    pub fn of_shown(json: &str, said: &mut ConversationHash) -> Option<Self> {
         let item = Item::hidden(json)?;
         if item.kind.is_call() {
             return Some(Self::Call(item.call_id()?.into_owned()));
         }
         match item.kind {
             ItemKind::Reasoning => Some(Self::Reasoning),
-            ItemKind::Message => Some(Self::Message(message_anchors(&item).collect())),
+            ItemKind::Message => Some(Self::Message(anchors(&item, said).collect())),
             _ => None,
         }
     }
 
     fn anchors(&self) -> &[String] {
         match self {
-            Self::Call(id) => std::slice::from_ref(id),
+            Self::Call(id) | Self::Hosted(id) => std::slice::from_ref(id),
             Self::Message(anchors) => anchors,
             Self::Reasoning | Self::Hidden(_) => &[],
         }
@@ -103,10 +106,9 @@ impl HiddenRounds {
                     insertions.push((cursor, json));
                     continue;
                 }
+                (HiddenEntry::Hosted(_), _) => continue,
                 (_, None) => false,
-                (HiddenEntry::Message(_), Some((_, item))) => {
-                    item.kind == ItemKind::Message && item.role() == "assistant"
-                }
+                (HiddenEntry::Message(_), Some((_, item))) => is_answer(item),
                 (HiddenEntry::Reasoning, Some((_, item))) => item.kind == ItemKind::Reasoning,
                 (HiddenEntry::Call(id), Some((_, item))) => {
                     item.kind.is_call() && item.call_id().is_some_and(|call| call == id.as_str())
@@ -128,7 +130,10 @@ impl HiddenRounds {
         let after = self.entries.iter().skip(anchor + 1);
         insertions.extend(after.filter_map(|entry| match entry {
             HiddenEntry::Hidden(json) => Some((at + 1, json.as_ref())),
-            HiddenEntry::Message(_) | HiddenEntry::Reasoning | HiddenEntry::Call(_) => None,
+            HiddenEntry::Message(_)
+            | HiddenEntry::Reasoning
+            | HiddenEntry::Call(_)
+            | HiddenEntry::Hosted(_) => None,
         }));
         cursor
     }
@@ -144,27 +149,69 @@ impl HiddenRounds {
     }
 }
 
+/// A hash of all that the user and the model have said up to an item, without white space. It tells
+/// equal texts of a session from one another: a text is recognised only where all that was said
+/// before it is the same. Texts of the model in a row count as one, because some clients send them
+/// back as one.
+#[derive(Clone, Default)]
+pub struct ConversationHash(Xxh3);
+
+impl ConversationHash {
+    /// The hash of a whole history.
+    pub fn of(turn: &Turn<'_>) -> Self {
+        let mut said = Self::default();
+        for item in &turn.items {
+            said.add(item);
+        }
+        said
+    }
+
+    /// Adds an item. Returns the anchor of a message of the model.
+    fn add(&mut self, item: &Item<'_>) -> Option<String> {
+        // Some clients send what precedes a summary, and others do not.
+        if item.kind == ItemKind::Compaction {
+            *self = Self::default();
+        }
+        let is_answer = is_answer(item);
+        if !is_answer && (item.kind != ItemKind::Message || item.role() != "user") {
+            return None;
+        }
+        // UTF-8 has no such byte, so no text looks like a border.
+        let border: &[u8] = if is_answer { &[] } else { &[0xff] };
+        self.0.update(border);
+        let text = message_text(item);
+        for word in text.split_whitespace() {
+            self.0.update(word.as_bytes());
+        }
+        self.0.update(border);
+        (is_answer && !text.trim().is_empty()).then(|| format!("text_{:016x}", self.0.digest()))
+    }
+}
+
+impl fmt::Debug for ConversationHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConversationHash").finish_non_exhaustive()
+    }
+}
+
 /// The anchors of a history, by which hidden rounds are found.
 pub fn anchors_of(turn: &Turn<'_>) -> HashSet<String> {
-    turn.items.iter().flat_map(anchors).collect()
+    let mut said = ConversationHash::default();
+    let items = turn.items.iter();
+    items.flat_map(|item| anchors(item, &mut said)).collect()
 }
 
-/// The anchors of an item of a history, which [`HiddenRounds::anchors`] may have.
-fn anchors(item: &Item<'_>) -> impl Iterator<Item = String> {
+/// The anchors of an item of a history, which [`HiddenRounds::anchors`] may have. `said` is the
+/// conversation before it.
+fn anchors(item: &Item<'_>, said: &mut ConversationHash) -> impl Iterator<Item = String> + use<> {
     let call = item.call_id().filter(|_| item.kind.is_call());
-    let is_answer = item.kind == ItemKind::Message && item.role() == "assistant";
-    let of_message = is_answer.then(|| message_anchors(item));
-    let call = call.map(std::borrow::Cow::into_owned).into_iter();
-    call.chain(of_message.into_iter().flatten())
+    let shown = item.id().filter(|_| is_answer(item) || is_hosted(item));
+    let id = call.or(shown).map(Cow::into_owned);
+    id.into_iter().chain(said.add(item))
 }
 
-fn message_anchors(item: &Item<'_>) -> impl Iterator<Item = String> + use<> {
-    let id = item.id().map(std::borrow::Cow::into_owned);
-    let text = message_text(item);
-    let text = text.trim();
-    let is_long = text.chars().nth(MIN_ANCHOR_CHARS - 1).is_some();
-    let hash = is_long.then(|| format!("text_{:016x}", xxh3_64(text.as_bytes())));
-    id.into_iter().chain(hash)
+fn is_answer(item: &Item<'_>) -> bool {
+    item.kind == ItemKind::Message && item.role() == "assistant"
 }
 
 /// Puts the hidden items of all these rounds back into a history that holds what the client got, in
@@ -175,8 +222,9 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
     }
     let known: HashSet<&str> = rounds.iter().flat_map(|round| round.anchors()).collect();
     let mut positions: HashMap<String, usize> = HashMap::new();
+    let mut said = ConversationHash::default();
     for (position, item) in turn.items.iter().enumerate() {
-        for anchor in anchors(item).filter(|anchor| known.contains(anchor.as_str())) {
+        for anchor in anchors(item, &mut said).filter(|anchor| known.contains(anchor.as_str())) {
             positions.entry(anchor).or_insert(position);
         }
     }
@@ -191,7 +239,7 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
         let (last, _) = anchor;
         // One before the first shown item is also the index of a hidden item.
         let first = shown_before(&turn.items, first).map_or(0, |(index, _)| index);
-        for item in turn.items.get_mut(first..last).unwrap_or_default() {
+        for item in turn.items.get_mut(first..=last).unwrap_or_default() {
             item.is_told_elsewhere |= is_hosted(item) && !item.is_of_upstream();
         }
     }
@@ -250,6 +298,11 @@ mod tests {
         HiddenEntry::Hidden(item.to_string().into())
     }
 
+    fn said(history: &Value) -> ConversationHash {
+        let source = TurnSource::new(json!({"model": "m", "input": history}).to_string());
+        ConversationHash::of(&source.turn().unwrap())
+    }
+
     /// The call ids and kinds of a history after the rounds were put back.
     fn restored(history: &Value, entries: &[HiddenEntry]) -> Vec<String> {
         let rounds = HiddenRounds {
@@ -304,6 +357,39 @@ mod tests {
     }
 
     /// Promise: What the model has read is in the next request where it was, also after an answer
+    /// that broke off while it searched.
+    #[test]
+    fn an_answer_that_broke_off_is_found_by_what_showed_its_calls() {
+        let entries = [
+            HiddenEntry::Message(Vec::new()),
+            hidden(&call("p1")),
+            hidden(&output("p1")),
+            HiddenEntry::Hosted("ws_1".into()),
+            hidden(&call("p2")),
+            hidden(&output("p2")),
+            HiddenEntry::Hosted("ws_2".into()),
+        ];
+        let user = json!({"role": "user", "content": "u"});
+        let text = json!({"type": "message", "role": "assistant", "content": "t"});
+        let search = |id: &str| json!({"type": "web_search_call", "id": id, "status": "completed"});
+        for (history, expected) in [
+            (
+                json!([user, text, search("ws_1"), search("ws_2")]),
+                "Message Message ws_1 p1 p1! p2 p2! ws_2",
+            ),
+            (
+                json!([user, text, search("ws_1"), user]),
+                "Message Message p1 p1! ws_1 p2 p2! Message",
+            ),
+            (json!([user, search("ws_2")]), "Message p1 p1! p2 p2! ws_2"),
+            (json!([user, search("ws_3")]), "Message ws_3"),
+        ] {
+            let found = restored(&history, &entries).join(" ");
+            assert_eq!(found, expected, "{history}");
+        }
+    }
+
+    /// Promise: What the model has read is in the next request where it was, also after an answer
     /// without calls of the client, and whether or not the client sends ids and reasoning back.
     #[test]
     fn an_answer_is_found_by_its_message() {
@@ -315,14 +401,15 @@ mod tests {
             }
             message
         };
+        let user = json!({"role": "user", "content": "u"});
+        let mut said = said(&json!([user]));
         let got = sent(Some("msg_1"), text).to_string();
         let entries = [
             HiddenEntry::Reasoning,
             hidden(&call("p1")),
             hidden(&output("p1")),
-            HiddenEntry::of_shown(&got).unwrap(),
+            HiddenEntry::of_shown(&got, &mut said).unwrap(),
         ];
-        let user = json!({"role": "user", "content": "u"});
         let reasoning = json!({"type": "reasoning", "summary": []});
         let next = json!({"role": "user", "content": "And tomorrow?"});
         for (history, expected) in [
@@ -346,7 +433,72 @@ mod tests {
             let found = restored(&history, &entries).join(" ");
             assert_eq!(found, expected, "{history}");
         }
-        let short = HiddenEntry::of_shown(&sent(None, "Done.").to_string());
-        assert_eq!(short, Some(HiddenEntry::Message(Vec::new())));
+    }
+
+    /// Promise: A message without an id is recognised by its text and all that was said before it,
+    /// so that what was read for an answer stands before no other one; where an earlier message is
+    /// another, or is missing, nothing is put there. The white space of texts does not count, and
+    /// the texts of an answer may come back as one message.
+    #[test]
+    fn a_text_is_recognised_in_its_conversation_only() {
+        let user = |text: &str| json!({"role": "user", "content": text});
+        let model = |text: &str| json!({"role": "assistant", "content": text});
+        let system = json!({"role": "system", "content": "It is noon."});
+        let mut said = said(&json!([system, user("Go"), model("Done."), user("Go")]));
+        let mut shown = |text| HiddenEntry::of_shown(&model(text).to_string(), &mut said).unwrap();
+        let entries = [
+            shown("I look.\n"),
+            hidden(&call("p1")),
+            hidden(&output("p1")),
+            shown("Done."),
+        ];
+        for (history, expected) in [
+            (
+                json!([
+                    user("Go"),
+                    model(" Done. "),
+                    user("Go"),
+                    model("I look."),
+                    model("Done.")
+                ]),
+                "Message Message Message Message p1 p1! Message",
+            ),
+            (
+                json!([
+                    user("Go"),
+                    model("Done."),
+                    user("Go"),
+                    model("I look.\nDone."),
+                    system
+                ]),
+                "Message Message Message p1 p1! Message Message",
+            ),
+            (
+                json!([user("Go"), model("I look."), model("Done.")]),
+                "Message Message Message",
+            ),
+            (
+                json!([
+                    user("Go"),
+                    model("Done"),
+                    user("Go"),
+                    model("I look."),
+                    model("Done.")
+                ]),
+                "Message Message Message Message Message",
+            ),
+            (
+                json!([
+                    user("Go Done."),
+                    user("Go"),
+                    model("I look."),
+                    model("Done.")
+                ]),
+                "Message Message Message Message",
+            ),
+        ] {
+            let found = restored(&history, &entries).join(" ");
+            assert_eq!(found, expected, "{history}");
+        }
     }
 }

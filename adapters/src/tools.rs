@@ -9,16 +9,20 @@ mod called_name;
 mod definitions;
 mod hosted_search;
 pub(crate) mod left_out;
+mod proxy_tools;
+mod web_search_definition;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use registry::{EnumSet, RelayToolKind};
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use strum::EnumCount;
 
 pub(crate) use self::hosted_search::HostedSearch;
+pub(crate) use self::proxy_tools::ProxyToolUse;
+pub use self::proxy_tools::{ProviderToolUse, ProxyTool};
+pub use self::web_search_definition::WebSearchDefinition;
 use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
@@ -53,42 +57,6 @@ pub struct Tool<'a> {
     pub(crate) is_deferred: bool,
     /// Whether it runs in the proxy, and in place of which hosted tool.
     pub(crate) proxy: Option<ProxyToolUse>,
-}
-
-/// When a tool that runs in the proxy is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProxyToolUse {
-    /// With every request.
-    Always,
-    /// In place of a hosted tool of this kind, where the provider does not run it itself.
-    InPlaceOf(RelayToolKind),
-}
-
-/// A tool that runs in the proxy: what the model is told about it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProxyTool {
-    /// The name of the function.
-    pub name: String,
-    /// The description for the model.
-    pub description: String,
-    /// The JSON Schema of the arguments.
-    pub parameters: String,
-    /// The hosted tool of the Responses API in whose place the model gets this function, if the
-    /// client offers that tool. `None` for a function that is offered with every request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_place_of: Option<RelayToolKind>,
-}
-
-impl ProxyTool {
-    /// What precedes the name where the client has a tool of that name.
-    const RENAMED: &str = "hosted_";
-
-    /// The name of the function that a call of this name means, whether or not the client has a
-    /// tool of that name.
-    pub fn called(name: &str) -> &str {
-        name.strip_prefix(Self::RENAMED).unwrap_or(name)
-    }
 }
 
 /// A tool as the client knows it: how a call of it is written to the client.
@@ -164,6 +132,8 @@ pub struct Toolbox<'a> {
     runnable: EnumSet<RelayToolKind>,
     /// The kinds of them that the client offers.
     hosted: EnumSet<RelayToolKind>,
+    /// When the provider runs these itself.
+    provider_tools: ProviderToolUse,
     has_short_function: bool,
     /// Whether the client offers a search for tools that it does not run itself.
     has_hosted_search: bool,
@@ -262,62 +232,6 @@ impl<'a> Toolbox<'a> {
     /// How many tools there are.
     pub(crate) fn len(&self) -> usize {
         self.tools.len()
-    }
-
-    /// Adds a tool that runs in the proxy, unless it stands for a hosted tool that the client does
-    /// not offer. Returns the name under which it was added. If the client offers a function of
-    /// that name, it is renamed where it stands for a hosted tool, and else left out.
-    pub(crate) fn add_proxy_tool(&mut self, tool: &'a ProxyTool) -> Option<String> {
-        let (proxy, renamed) = match tool.in_place_of {
-            Some(kind) if self.hosted.contains(kind) => (
-                ProxyToolUse::InPlaceOf(kind),
-                Some(format!("{}{}", ProxyTool::RENAMED, tool.name)),
-            ),
-            Some(_) => return None,
-            None => (ProxyToolUse::Always, None),
-        };
-        let names = [Some(tool.name.clone()), renamed];
-        let mut names = names.into_iter().flatten();
-        let name = names.find(|name| self.get(None, name).is_none())?;
-        let target = ToolTarget {
-            kind: ToolKind::Function,
-            name: name.clone(),
-            namespace: None,
-        };
-        let description = Text::Owned(tool.description.as_str().into());
-        let parameters = serde_json::from_str(&tool.parameters).ok();
-        self.add(target, Some(description), parameters, None);
-        if let Some(added) = self.tools.last_mut() {
-            added.proxy = Some(proxy);
-        }
-        Some(name)
-    }
-
-    /// The wire names of the functions that the model has in place of a hosted tool.
-    pub(crate) fn in_place_of(&self, kind: RelayToolKind) -> impl Iterator<Item = &str> {
-        let wanted = Some(ProxyToolUse::InPlaceOf(kind));
-        let tools = self.tools.iter();
-        tools
-            .filter(move |tool| tool.proxy == wanted)
-            .map(|tool| tool.wire_name.as_str())
-    }
-
-    /// Hosted tools of these kinds can run in the proxy.
-    pub(crate) fn set_runnable(&mut self, kinds: impl Iterator<Item = RelayToolKind>) {
-        for kind in kinds {
-            self.runnable = self.runnable.with(kind);
-        }
-    }
-
-    /// The definitions of the hosted tools of a kind that run in the proxy, in their order.
-    pub fn hosted(&self, kind: RelayToolKind) -> impl Iterator<Item = &'a RawValue> {
-        let runs = self.hosted.contains(kind);
-        let definitions = self.definitions.iter().filter(move |_| runs);
-        let definitions = definitions.map(|definition| definition.raw);
-        definitions.filter(move |raw| {
-            let named = Members::read(raw.get()).and_then(|it| it.text("type"));
-            named.is_some_and(|named| RelayToolKind::of_definition(&named) == Some(kind))
-        })
     }
 
     /// The tools in the order in which the client offered them.

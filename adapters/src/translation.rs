@@ -1,6 +1,6 @@
 //! One answer of a provider as the event stream of the client, from bytes to bytes.
 
-use registry::Provider;
+use registry::{Model, Provider};
 
 use crate::event::Event;
 use crate::failed_request::FailedRequest;
@@ -37,7 +37,9 @@ impl<'a> AnswerTranslation<'a> {
         now: u64,
     ) -> Self {
         let quirks = &provider.dialect_for(model).quirks;
-        let relayed_tools = wire::relayed_tools(quirks);
+        let unlisted = Model::unlisted(model);
+        let listed = provider.model(model).map_or(&unlisted, |listed| listed);
+        let relayed_tools = wire::relayed_tools(quirks, turn, listed);
         let params = AnswerParams {
             origin: format!("{}/{model}", provider.id),
             relayed_tools,

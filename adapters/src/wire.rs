@@ -90,11 +90,16 @@ pub fn error(quirks: &WireQuirks, status: u16, wait: Option<Duration>, body: &[u
     provider_error::from_reply(rules, status, wait, body)
 }
 
-/// The kinds of tools that an upstream takes as the client declares them.
-pub fn relayed_tools(quirks: &WireQuirks) -> EnumSet<RelayToolKind> {
+/// The kinds of tools of this turn that an upstream takes as the client declares them, or runs
+/// itself.
+pub fn relayed_tools(
+    quirks: &WireQuirks,
+    turn: &Turn<'_>,
+    model: &Model,
+) -> EnumSet<RelayToolKind> {
     match quirks {
-        WireQuirks::Chat(_) => EnumSet::empty(),
-        WireQuirks::Responses(quirks) => quirks.tools,
+        WireQuirks::Chat(quirks) => chat::provider_search::relayed_tools(turn, model, quirks),
+        WireQuirks::Responses(quirks) => relay::relayed_tools(turn, quirks),
     }
 }
 

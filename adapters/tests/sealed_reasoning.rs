@@ -85,7 +85,7 @@ fn written(quirks: WireQuirks, seals: bool, answer: &str) -> Vec<String> {
         {"type":"function","name":"g","parameters":{"type":"object"}}]}"#;
     let source = TurnSource::new(request.to_owned());
     let turn = source.turn().unwrap();
-    let settings = drive::settings_for(&turn, false, seals, &quirks);
+    let settings = drive::settings_for(&turn, false, seals, (&quirks, &Model::unlisted("m")));
     let response = drive::whole(settings, &quirks, [answer.as_bytes()]).unwrap();
     let response: Value = serde_json::from_str(&response).unwrap();
     let items = response["output"].as_array().unwrap().iter();

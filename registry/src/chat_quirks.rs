@@ -71,6 +71,9 @@ pub struct ChatQuirks {
     #[default = true]
     pub stream_tools: bool,
 
+    /// The provider's own search of the web.
+    pub web_search: ProviderSearch,
+
     /// The strictest `response_format` that is accepted; a stricter one is described in the
     /// prompt.
     pub response_format: ResponseFormat,
@@ -183,6 +186,52 @@ pub enum CallIds {
     NineAlphanumeric,
     /// At most 64 letters, digits, `_` and `-`.
     Word,
+}
+
+/// A provider's own search of the web: the form in which a request asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderSearch {
+    /// There is none.
+    #[default]
+    None,
+    /// The tool `$web_search` of the type `builtin_function`. The model calls it, the arguments of
+    /// the call are sent back as its result, and the provider then searches. It tells no addresses
+    /// and works without thinking only.
+    EchoedCall,
+    /// A tool of the type `web_search`. The provider may search before the model answers, in every
+    /// request, and lists the pages in `web_search` of the answer.
+    RequestTool,
+    /// A tool of the type `openrouter:web_search`, which the model calls as often as it wants to.
+    /// Pages are `annotations` of the answer.
+    ServerTool,
+}
+
+impl ProviderSearch {
+    /// Whether it gives what a search of the proxy gives: the model searches when it has to, beside
+    /// functions and with thinking, and the client gets the addresses.
+    pub fn is_equal_to_proxy(self) -> bool {
+        match self {
+            Self::None | Self::EchoedCall | Self::RequestTool => false,
+            Self::ServerTool => true,
+        }
+    }
+
+    /// Whether it searches only pages of certain domains if it has to.
+    pub fn has_domain_filters(self) -> bool {
+        match self {
+            Self::None | Self::EchoedCall | Self::RequestTool => false,
+            Self::ServerTool => true,
+        }
+    }
+
+    /// Whether it works only where the model does not think.
+    pub fn excludes_thinking(self) -> bool {
+        match self {
+            Self::None | Self::RequestTool | Self::ServerTool => false,
+            Self::EchoedCall => true,
+        }
+    }
 }
 
 /// The strictest `response_format` that a provider accepts.

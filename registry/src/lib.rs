@@ -45,8 +45,8 @@ pub mod wire;
 
 pub use builtin::{SANDBOX, build};
 pub use chat_quirks::{
-    CallContent, CallIds, ChatQuirks, ExtraContentReplay, MaxTokensField, ReasoningControl,
-    ReasoningReplay, ReasoningRequired, ResponseFormat, SystemPlace, ThinkTags,
+    CallContent, CallIds, ChatQuirks, ExtraContentReplay, MaxTokensField, ProviderSearch,
+    ReasoningControl, ReasoningReplay, ReasoningRequired, ResponseFormat, SystemPlace, ThinkTags,
 };
 pub use check::{RegistryError, UnresolvedName};
 pub use dialect::{Dialect, ModelFamily, ModelPatterns};

@@ -132,6 +132,23 @@ pub enum RelayToolKind {
 }
 
 impl RelayToolKind {
+    /// Whether tools of this kind run on a server: no client runs them.
+    pub fn is_hosted(self) -> bool {
+        match self {
+            Self::WebSearch
+            | Self::FileSearch
+            | Self::CodeInterpreter
+            | Self::ImageGeneration
+            | Self::Mcp => true,
+            Self::Custom
+            | Self::Namespace
+            | Self::ToolSearch
+            | Self::LocalShell
+            | Self::Shell
+            | Self::ApplyPatch => false,
+        }
+    }
+
     /// The kind of a tool definition with this `type`.
     pub fn of_definition(kind: &str) -> Option<Self> {
         let versioned = |name: &str| kind == name || kind.starts_with(&format!("{name}_20"));

@@ -32,6 +32,11 @@ pub fn routes(state: &AppState) -> RouteService {
             "/responses/{id}/input_items",
             stored::responses::input_items,
         ),
+        get("/responses/{id}/sources", stored::sources::list),
+        get(
+            "/responses/{id}/sources/{source}",
+            stored::sources::retrieve,
+        ),
         post("/conversations", stored::conversations::create),
         get("/conversations/{id}", stored::conversations::retrieve),
         post("/conversations/{id}", stored::conversations::update),

@@ -48,8 +48,8 @@ struct SearchSettings {
     user_location: Option<UserLocation>,
     search_context_size: Option<SearchContext>,
     filters: Option<DomainFilters>,
-    /// Whether the web may be asked. A mode by name allows an index of the provider, which there
-    /// is none of here.
+    /// Whether the web may be asked. A mode by name allows an index of the provider, which this
+    /// server does not have.
     external_web_access: Option<Value>,
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn run(
     let commands: WebCommands = part("commands", asked.commands.as_deref())?;
     let settings: SearchSettings = part("settings", asked.settings.as_deref())?;
     let _slot = app.service.admit(&owner, &app.service.config.load())?;
-    let Some(tools) = app.web.get() else {
+    let Some(tools) = app.web.of_owner(&owner) else {
         return Ok(search_is_off());
     };
     let filters = settings.filters.unwrap_or_default();
@@ -100,8 +100,13 @@ pub(super) async fn run(
         max_bytes: usize::try_from(tokens).unwrap_or(usize::MAX) * BYTES_OF_TOKEN,
     };
     let session = bounded_id(asked.id.into());
-    let mut call = app.web.references.begin_call(&owner, &session);
+    let references = &app.web.references;
+    let mut call = references.begin_call(&owner, &session).await;
     let output = run_commands(&tools, &mut call, &commands, &settings).await;
+    references.keep(&owner, &session, &call).await;
+    if let Some(refused) = output.refused {
+        return Err(refused.into());
+    }
     Ok(respond_with_json(&StandaloneSearchReply {
         output: output.text,
         encrypted_output: None,

@@ -56,7 +56,7 @@ fn app() -> AppState {
     let live = Arc::new(ArcSwap::from_pointee(config.unwrap()));
     let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
     let metrics = Arc::new(Metrics::new());
-    let web = LiveWebTools::new(Arc::clone(&live), metrics.web().clone());
+    let web = LiveWebTools::new(Arc::clone(&live), &metrics);
     let web = Arc::new(web);
     let service = Service::new(
         live,
@@ -288,7 +288,8 @@ async fn a_404_says_what_is_served() {
          GET /v1/responses, POST /v1/responses/compact, POST /v1/responses/input_tokens, \
          POST /v1/alpha/search, \
          GET /v1/responses/{id}, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, \
-         GET /v1/responses/{id}/input_items, POST /v1/conversations, \
+         GET /v1/responses/{id}/input_items, GET /v1/responses/{id}/sources, \
+         GET /v1/responses/{id}/sources/{source}, POST /v1/conversations, \
          GET /v1/conversations/{id}, POST /v1/conversations/{id}, \
          DELETE /v1/conversations/{id}, POST /v1/conversations/{id}/items, \
          GET /v1/conversations/{id}/items, GET /v1/conversations/{id}/items/{item}, \
@@ -383,6 +384,7 @@ impl PageReader for FixtureWeb {
                 markdown: "# Page\n\nSome words. 日本語\n".repeat(1_000) + "the needle is here\n",
                 received_bytes: 99,
                 fetched_by: FetchStrategy::Native,
+                memory: None,
             }))
         })
     }

@@ -1,5 +1,7 @@
 //! `POST /v1/search` and `POST /v1/scrape`: what a model sees of the web, for people and programs.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -12,15 +14,17 @@ use super::stored::error::StoredHttpError;
 use super::{AppState, respond_with_counted, respond_with_json};
 use crate::clock::milliseconds;
 use crate::net::Owner;
+use crate::net::blocking::run_at_low_priority;
 use crate::net::memory::{CountedValue, MemoryKind, SharedMemory};
 use crate::serve::DecodedRequest;
 use crate::serve::error::{internal, invalid_request};
-use crate::tools::web::page::Page;
+use crate::tools::web::page::{Page, PageError};
 use crate::tools::web::search::{SearchAttempt, UserLocation, WebQuery};
-use crate::tools::web::service::{SearchRequest, SearchResult, WebTools};
+use crate::tools::web::service::{LimitReached, SearchRequest, SearchResult, WebTools};
 use crate::tools::web::shown::{
     SearchContext, render_found, render_page, render_page_error, render_results,
 };
+use crate::turn::wait_for_midnight;
 
 /// The most results that a request may ask for.
 pub const MAX_RESULTS: usize = 20;
@@ -161,7 +165,10 @@ pub struct ScrapeFailure {
 }
 
 /// Searches.
-pub async fn search_answer(tools: &WebTools, body: SearchBody) -> SearchAnswer {
+pub async fn search_answer(
+    tools: &WebTools,
+    body: SearchBody,
+) -> Result<SearchAnswer, LimitReached> {
     let context = body.search_context_size;
     let country = body.country.map(|country| UserLocation {
         country: Some(country),
@@ -179,26 +186,34 @@ pub async fn search_answer(tools: &WebTools, body: SearchBody) -> SearchAnswer {
         cache_only: false,
     };
     let report = tools.search(&request).await;
-    SearchAnswer {
+    if let Some(refused) = report.refused {
+        return Err(refused);
+    }
+    Ok(SearchAnswer {
         text: render_results(&report, context),
         engine: report.engine.map(|engine| engine.name().to_owned()),
         cached: report.is_cached,
         results: report.results.into_iter().map(Into::into).collect(),
         attempts: report.attempts.into_iter().map(Into::into).collect(),
-    }
+    })
 }
 
 /// Reads a page.
-pub async fn scrape_answer(tools: &WebTools, body: &ScrapeBody) -> ScrapeAnswer {
-    match tools.open(&body.url).await {
-        Ok(page) => ScrapeAnswer {
-            text: match &body.find {
-                Some(pattern) => render_found(&page, pattern),
-                None => render_page(&page, body.query.as_deref()),
-            },
+pub async fn scrape_answer(
+    tools: &WebTools,
+    body: &ScrapeBody,
+) -> Result<ScrapeAnswer, LimitReached> {
+    let shown = match tools.open(&body.url).await {
+        Ok(page) => shown_text(&page, body).await.map(|text| (page, text)),
+        Err(error) => Err(error),
+    };
+    Ok(match shown {
+        Ok((page, text)) => ScrapeAnswer {
+            text,
             page: Some(ShownPage::new(&page, body.markdown)),
             error: None,
         },
+        Err(PageError::Limit(refused)) => return Err(refused),
         Err(error) => ScrapeAnswer {
             text: render_page_error(&body.url, &error),
             page: None,
@@ -207,6 +222,22 @@ pub async fn scrape_answer(tools: &WebTools, body: &ScrapeBody) -> ScrapeAnswer 
                 message: error.to_string(),
             }),
         },
+    })
+}
+
+/// What a model would read of a page.
+async fn shown_text(page: &Arc<Page>, body: &ScrapeBody) -> Result<String, PageError> {
+    let (page, find, query) = (Arc::clone(page), body.find.clone(), body.query.clone());
+    let text = run_at_low_priority(move || match find {
+        Some(pattern) => render_found(&page, &pattern),
+        None => render_page(&page, query.as_deref()),
+    });
+    text.await.ok_or(PageError::NOT_SHOWN)
+}
+
+impl From<LimitReached> for StoredHttpError {
+    fn from(refused: LimitReached) -> Self {
+        wait_for_midnight(refused.message, refused.wait).into()
     }
 }
 
@@ -274,10 +305,10 @@ pub(super) async fn search(
         }
     }
     let _slot = app.service.admit(&owner, &app.service.config.load())?;
-    let Some(tools) = app.web.get() else {
+    let Some(tools) = app.web.of_owner(&owner) else {
         return Ok(search_is_off());
     };
-    Ok(respond_with_json(&search_answer(&tools, body).await))
+    Ok(respond_with_json(&search_answer(&tools, body).await?))
 }
 
 /// `POST /v1/scrape`: a [`ScrapeAnswer`]. A page that cannot be read is no error of the request.
@@ -289,10 +320,10 @@ pub(super) async fn scrape(
     let body: ScrapeBody = parsed(&request.body)?;
     check_text("url", &body.url)?;
     let _slot = app.service.admit(&owner, &app.service.config.load())?;
-    let Some(tools) = app.web.get() else {
+    let Some(tools) = app.web.of_owner(&owner) else {
         return Ok(search_is_off());
     };
-    let answer = scrape_answer(&tools, &body).await;
+    let answer = scrape_answer(&tools, &body).await?;
     let Ok(json) = serde_json::to_vec(&answer) else {
         return Ok(internal());
     };

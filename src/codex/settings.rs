@@ -88,8 +88,8 @@ impl CodexSearch {
     pub fn new(mode: SearchMode, knows_standalone: bool) -> Self {
         match mode {
             SearchMode::Off => Self::Off,
-            SearchMode::Proxy if knows_standalone => Self::Standalone,
-            SearchMode::Proxy => Self::Hosted,
+            SearchMode::Auto | SearchMode::Proxy if knows_standalone => Self::Standalone,
+            SearchMode::Auto | SearchMode::Native | SearchMode::Proxy => Self::Hosted,
         }
     }
 }
@@ -287,6 +287,7 @@ mod tests {
             origin: "https://respondent.example.com",
             model: "kimi-k3",
             token: CodexToken::Written(&token),
+            search: CodexSearch::Hosted,
             ..SETTINGS
         };
         let [shown] = shown[..] else {

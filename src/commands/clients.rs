@@ -27,6 +27,8 @@ token_sha256 = \"{hash}\"
 # max_concurrent_requests = 4
 # max_tokens_per_day = 2_000_000
 # max_cost_per_day = 5.0
+# max_searches_per_day = 500
+# max_pages_per_day = 1_000
 "
     ))
 }

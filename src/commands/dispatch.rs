@@ -19,6 +19,8 @@ use super::{print_error, print_failure, print_labelled, print_text};
 use crate::app::web::{ScrapeBody, SearchBody};
 use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use crate::diagnostics::replay::ReplayError;
+#[cfg(feature = "pdf")]
+use crate::tools::web::pdf::process::{self, PDF_ARGUMENT};
 use crate::{commands, log};
 
 /// How long the end of the program waits for blocking threads.
@@ -31,6 +33,15 @@ pub fn run_program() -> ExitCode {
         let location = info.location().map(ToString::to_string).unwrap_or_default();
         writeln!(io::stderr(), "respondent: a defect at {location}").ok();
     }));
+    // A process of the server for one file: it needs nothing else, and is no command for people.
+    #[cfg(feature = "pdf")]
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|it| it == PDF_ARGUMENT)
+    {
+        let converted = process::convert();
+        return converted.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     let color = commands::color_of(std::env::args_os().skip(1));
     commands::set_color(color);
     let parsed = Cli::command().color(color).try_get_matches();

@@ -27,7 +27,7 @@ pub async fn search(config: &Config, body: SearchBody, json: bool) -> anyhow::Re
     let progress = Progress::begin("Searching the web");
     let answer: SearchAnswer = match ask_server(config, "/v1/search", &body).await? {
         Some(answer) => answer,
-        None => search_answer(&own_tools(config)?, body).await,
+        None => search_answer(&own_tools(config)?, body).await?,
     };
     drop(progress);
     if json {
@@ -44,7 +44,7 @@ pub async fn open(config: &Config, body: ScrapeBody, json: bool) -> anyhow::Resu
     let progress = Progress::begin("Reading the page");
     let answer: ScrapeAnswer = match ask_server(config, "/v1/scrape", &body).await? {
         Some(answer) => answer,
-        None => scrape_answer(&own_tools(config)?, &body).await,
+        None => scrape_answer(&own_tools(config)?, &body).await?,
     };
     drop(progress);
     let markdown = answer.page.as_ref().and_then(|page| page.markdown.as_ref());

@@ -31,6 +31,7 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
         ("[responses]", old.responses != new.responses),
         ("[history]", old.history != new.history),
         ("[jobs]", old.jobs != new.jobs),
+        ("[tools]", old.tools != new.tools),
         ("[prompts]", old.prompts != new.prompts),
         ("[webhooks]", old.webhooks != new.webhooks),
         ("[search]", old.search != new.search),

@@ -28,6 +28,12 @@ pub struct ClientEntry {
     /// The most US dollars of a day.
     #[serde(default)]
     pub max_cost_per_day: Option<f64>,
+    /// The most searches of the web of a day that are sent to a search engine.
+    #[serde(default)]
+    pub max_searches_per_day: Option<u64>,
+    /// The most pages of the web that are asked for in a day.
+    #[serde(default)]
+    pub max_pages_per_day: Option<u64>,
 }
 
 /// How much a client may use. What is absent is not limited.
@@ -39,10 +45,14 @@ pub struct ClientLimits {
     pub tokens_per_day: Option<u64>,
     /// The most US dollars of a day in UTC.
     pub cost_per_day: Option<f64>,
+    /// The most searches of the web of a day in UTC.
+    pub searches_per_day: Option<u64>,
+    /// The most pages of the web of a day in UTC.
+    pub pages_per_day: Option<u64>,
 }
 
 impl ClientLimits {
-    /// Whether what is used in a day is limited.
+    /// Whether the tokens or the cost of a day are limited.
     pub fn has_day(self) -> bool {
         self.tokens_per_day.is_some() || self.cost_per_day.is_some()
     }

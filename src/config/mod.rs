@@ -36,6 +36,7 @@ pub mod search;
 pub mod settings;
 mod storage;
 pub mod toml_file;
+mod tools;
 pub mod watch;
 pub mod webhooks;
 
@@ -57,6 +58,7 @@ pub use load::load;
 pub use purpose::LoadPurpose;
 pub use settings::{ArtifactConfig, ArtifactMode, CaptureMode};
 pub use storage::{HistoryConfig, JobConfig, ResponseConfig, ResponseMode};
+pub use tools::ToolConfig;
 pub use watch::ConfigWatcher;
 pub use webhooks::{Webhook, WebhookEvent};
 
@@ -127,6 +129,8 @@ pub struct Config {
     pub prompts: Arc<PromptTemplates>,
     /// How background responses run: `[jobs]`.
     pub jobs: JobConfig,
+    /// How much tools of the server may do: `[tools]`.
+    pub tools: ToolConfig,
     /// Whom the server tells that a background response has ended: `[webhooks]`.
     pub webhooks: Vec<Webhook>,
     /// Recording of turns for diagnosis and replay: `[capture]`.

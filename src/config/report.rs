@@ -54,6 +54,12 @@ fn limits(limits: ClientLimits) -> String {
             .tokens_per_day
             .map(|most| format!("{most} tokens a day")),
         limits.cost_per_day.map(|most| format!("${most} a day")),
+        limits
+            .searches_per_day
+            .map(|most| format!("{most} searches a day")),
+        limits
+            .pages_per_day
+            .map(|most| format!("{most} pages a day")),
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     if limits.is_empty() {
@@ -149,21 +155,37 @@ fn provider_rows(config: &Config, provider: &Provider) -> Rows {
 
 fn search_rows(config: &Config) -> Rows {
     let search = &config.search;
-    let shown = |engine: &ConfiguredSearchEngine| match &engine.key_origin {
-        Some(origin) => format!("{} ({origin})", engine.name.name()),
-        None => engine.name.name().to_owned(),
+    let shown = |engine: &ConfiguredSearchEngine| {
+        let key = engine.key_origin.as_ref().map(ToString::to_string);
+        let price = engine.price.map(|price| format!("${price} a search"));
+        let details: Vec<String> = key.into_iter().chain(price).collect();
+        if details.is_empty() {
+            engine.name.name().to_owned()
+        } else {
+            format!("{} ({})", engine.name.name(), details.join(", "))
+        }
     };
     let engines: Vec<String> = search.engines.iter().map(shown).collect();
     let mut rows = vec![(
         "search",
         match search.mode {
             SearchMode::Off => "off".to_owned(),
-            SearchMode::Proxy if engines.is_empty() => "no search engine is on".to_owned(),
-            SearchMode::Proxy => engines.join(", "),
+            SearchMode::Native => "only the providers' own searches".to_owned(),
+            SearchMode::Auto | SearchMode::Proxy if engines.is_empty() => {
+                "no search engine is on".to_owned()
+            }
+            SearchMode::Auto | SearchMode::Proxy => engines.join(", "),
         },
     )];
-    if search.mode == SearchMode::Proxy && search.browserless.is_some() {
+    if search.mode == SearchMode::Off {
+        return rows;
+    }
+    if search.browserless.is_some() {
         rows.push(("browser", "Browserless gets pages that need one".to_owned()));
+    }
+    if let Some(chromium) = &search.chromium {
+        let text = format!("{} gets pages that scripts fill", chromium.display());
+        rows.push(("browser", text));
     }
     rows
 }

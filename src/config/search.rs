@@ -1,5 +1,6 @@
 //! Searches of the web and the pages of it: `[search]`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use registry::lists::OneOrMany;
@@ -16,7 +17,7 @@ use crate::secrets::Secret;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct SearchSpec {
-    /// Who searches the web and reads its pages.
+    /// Who searches the web for the models.
     pub mode: SearchMode,
     /// The search engines in the order in which they are asked, until one has results. If left out,
     /// all that have what they need.
@@ -25,8 +26,13 @@ pub struct SearchSpec {
     pub cache_minutes: u32,
     /// Whether a page is read only if the `robots.txt` of its server allows it.
     pub robots: bool,
-    /// Whether plain text and JSON are pages that can be read.
+    /// Whether plain text, Markdown and JSON are pages that can be read.
     pub allow_plain_text: bool,
+    /// Whether PDF files are pages that can be read, by a program with the feature `pdf`.
+    pub allow_pdf: bool,
+    /// The Chromium on this machine, as an absolute path, that gets pages which scripts fill, for a
+    /// program with the feature `chromium`.
+    pub chromium: Option<PathBuf>,
     /// The most searches of one answer; without a limit if absent.
     pub max_searches: Option<u32>,
     /// The most pages that one answer opens; without a limit if absent.
@@ -56,11 +62,13 @@ pub struct SearchSpec {
 impl Default for SearchSpec {
     fn default() -> Self {
         Self {
-            mode: SearchMode::Proxy,
+            mode: SearchMode::Auto,
             order: None,
             cache_minutes: 15,
             robots: false,
             allow_plain_text: false,
+            allow_pdf: false,
+            chromium: None,
             max_searches: None,
             max_pages: None,
             searxng: SearchEngineSpec::default(),
@@ -108,6 +116,8 @@ pub struct SearchEngineSpec {
     pub key: Option<OneOrMany>,
     /// The model that searches, of OpenRouter alone.
     pub model: Option<String>,
+    /// What a search costs that it answers, in US dollars.
+    pub price_per_search: Option<f64>,
 }
 
 impl<'a> From<&'a SearchEngineSpec> for KeySources<'a> {
@@ -146,15 +156,20 @@ impl<'a> From<&'a BrowserlessSpec> for KeySources<'a> {
     }
 }
 
-/// Who searches the web.
+/// Who searches the web where a request offers `web_search`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMode {
-    /// Nobody.
-    Off,
-    /// This program.
+    /// The provider, where its own search gives no less than that of this server, and else this
+    /// server.
     #[default]
+    Auto,
+    /// The provider, where it has a search of its own that does what is asked, and else nobody.
+    Native,
+    /// This server.
     Proxy,
+    /// This server searches nothing. A provider that takes the tool as it is gets it.
+    Off,
 }
 
 /// A search engine that can be configured, in the order in which they are asked.
@@ -206,9 +221,9 @@ impl SearchEngineName {
 }
 
 /// Searches of the web, checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SearchConfig {
-    /// Who searches.
+    /// Who searches for the models.
     pub mode: SearchMode,
     /// The search engines that can be asked, in their order.
     pub engines: Vec<ConfiguredSearchEngine>,
@@ -216,8 +231,12 @@ pub struct SearchConfig {
     pub cache: Duration,
     /// Whether the rules of servers for robots are kept.
     pub robots: bool,
-    /// Whether plain text and JSON are pages.
+    /// Whether plain text, Markdown and JSON are pages.
     pub allow_plain_text: bool,
+    /// Whether PDF files are pages.
+    pub allow_pdf: bool,
+    /// The Chromium on this machine.
+    pub chromium: Option<PathBuf>,
     /// The most searches of one answer, if they are limited.
     pub max_searches: Option<u32>,
     /// The most pages that one answer opens, if they are limited.
@@ -229,13 +248,15 @@ pub struct SearchConfig {
 impl Default for SearchConfig {
     fn default() -> Self {
         Self {
-            mode: SearchMode::Proxy,
+            mode: SearchMode::Auto,
             engines: vec![ConfiguredSearchEngine::without_key(
                 SearchEngineName::DuckDuckGo,
             )],
             cache: Duration::from_mins(15),
             robots: false,
             allow_plain_text: false,
+            allow_pdf: false,
+            chromium: None,
             max_searches: None,
             max_pages: None,
             browserless: None,
@@ -244,7 +265,7 @@ impl Default for SearchConfig {
 }
 
 /// A search engine that has what it needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ConfiguredSearchEngine {
     /// Which one.
     pub name: SearchEngineName,
@@ -256,6 +277,8 @@ pub struct ConfiguredSearchEngine {
     pub key_origin: Option<KeyOrigin>,
     /// The model that searches.
     pub model: Option<String>,
+    /// What a search costs that it answers, in US dollars, if that is known.
+    pub price: Option<f64>,
 }
 
 impl ConfiguredSearchEngine {
@@ -267,6 +290,7 @@ impl ConfiguredSearchEngine {
             key: None,
             key_origin: None,
             model: None,
+            price: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use strum::IntoStaticStr;
 
+use super::ToolConfig;
 use super::address::{self, DEFAULT_PORT, ListenText};
 use super::clients::ClientEntry;
 use super::search::SearchSpec;
@@ -45,6 +46,8 @@ pub struct ConfigFile {
     pub history: HistoryConfig,
     /// `[jobs]`: how background responses run.
     pub jobs: JobConfig,
+    /// `[tools]`: how much the tools that run in the server may do in one answer.
+    pub tools: ToolConfig,
     /// `[prompts]`: prompt templates that a request may name.
     pub prompts: PromptConfig,
     /// `[webhooks.<name>]`: whom the server tells that a background response has ended.

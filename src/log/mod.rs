@@ -14,6 +14,7 @@ use std::io::{self, IsTerminal};
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -107,6 +108,11 @@ pub fn init_in_file(filter: &str, format: RecordFormat, path: &Path) -> Result<(
     }
     log_panics();
     Ok(())
+}
+
+/// Logs the end of a stage of a turn.
+pub fn turn_stage(stage: &str, took: Duration, request_id: &str) {
+    tracing::debug!("stage {stage} took {} ms; {request_id}", took.as_millis());
 }
 
 fn log_panics() {

@@ -78,7 +78,7 @@ metrics! {
     first_event: Seconds = add_seconds("first_event", "From the request's head to the first event");
     tokens: Counters<3> = add("tokens", "Tokens; cached is part of input, reasoning of output");
     cost: Family<Labels<2>, Counter<f64, AtomicU64>> =
-        add("cost_dollars", "US dollars by the listed prices");
+        add("cost_dollars", "US dollars of models by the listed prices");
     unshortened_cost: Family<Labels<2>, Counter<f64, AtomicU64>> =
         add("unshortened_cost_dollars",
         "US dollars that the same turns would have cost with nothing shortened; a turn that would not have fitted the window counts as what it cost");
@@ -138,8 +138,10 @@ pub struct TurnFigures<'a> {
     pub first_event: Option<Duration>,
     /// The tokens it used.
     pub usage: Usage,
-    /// The cost in US dollars, if the price is known.
+    /// The cost of its upstream requests in US dollars, if the price is known.
     pub cost: Option<f64>,
+    /// The cost of its tools in US dollars, which counts for its owner already.
+    pub tool_cost: f64,
     /// What it used is stored with its response.
     pub spent_is_stored: bool,
     /// What it would have cost with nothing shortened. A turn that would not have fitted the window
@@ -234,6 +236,8 @@ impl Metrics {
             let used = Spending::of(turn.usage, turn.cost);
             self.spent.add(now, turn.owner, used, turn.spent_is_stored);
             let costs = turn.cost.zip(turn.unshortened_cost);
+            let costs = costs
+                .map(|(cost, unshortened)| (cost + turn.tool_cost, unshortened + turn.tool_cost));
             let bill = turn.unshortened_bill;
             self.usage
                 .count(day, turn.owner, route, turn.usage, costs, bill);
@@ -483,6 +487,7 @@ mod tests {
                 reasoning: 5,
             },
             cost: Some(0.25),
+            tool_cost: 0.0,
             spent_is_stored: false,
             unshortened_cost: Some(0.75),
             unshortened_bill: Some(UnshortenedBill::TooLong),

@@ -1,6 +1,6 @@
 //! What each owner has used today, for the limits of a day. It is in memory, so that no turn waits
 //! for a disk to begin. What a turn has used is stored in the transaction of its response, or some
-//! seconds later if that is not stored.
+//! seconds later if that is not stored, as its searches and pages are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,12 @@ pub const DAY_SECONDS: u64 = 24 * 60 * 60;
 pub struct Spending {
     /// Tokens, input and output together.
     pub tokens: u64,
-    /// US dollars, of the turns whose price is known.
+    /// US dollars, of the turns and searches whose price is known.
     pub cost: f64,
+    /// Searches of the web.
+    pub searches: u64,
+    /// Pages of the web.
+    pub pages: u64,
 }
 
 impl Spending {
@@ -29,6 +33,7 @@ impl Spending {
         Self {
             tokens: usage.input.saturating_add(usage.output),
             cost: cost.unwrap_or_default(),
+            ..Self::default()
         }
     }
 
@@ -38,6 +43,8 @@ impl Spending {
         Self {
             tokens: self.tokens.saturating_add(other.tokens),
             cost: self.cost + other.cost,
+            searches: self.searches.saturating_add(other.searches),
+            pages: self.pages.saturating_add(other.pages),
         }
     }
 }
@@ -51,6 +58,8 @@ pub fn spent_row(now: u64, owner: &str, used: Spending) -> Option<SpentRow> {
         owner: owner.to_owned(),
         tokens: used.tokens,
         cost: used.cost,
+        searches: used.searches,
+        pages: used.pages,
     })
 }
 
@@ -81,6 +90,26 @@ impl SpentToday {
         if !is_stored {
             add_to(&mut today.unstored, owner, used);
         }
+    }
+
+    /// Counts at once what an owner is about to use, unless `check` refuses that after what the
+    /// owner has used so far.
+    pub fn reserve<E>(
+        &self,
+        now: u64,
+        owner: &str,
+        asked: Spending,
+        check: impl FnOnce(Spending) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(row) = spent_row(now, owner, asked) else {
+            return Ok(());
+        };
+        let mut today = self.0.lock();
+        today.begin(row.day);
+        check(today.owners.get(owner).copied().unwrap_or_default())?;
+        add_to(&mut today.owners, owner, asked);
+        add_to(&mut today.unstored, owner, asked);
+        Ok(())
     }
 
     /// Whether something is to be stored.
@@ -130,6 +159,8 @@ fn used_of(row: &SpentRow) -> Spending {
     Spending {
         tokens: row.tokens,
         cost: row.cost,
+        searches: row.searches,
+        pages: row.pages,
     }
 }
 
@@ -157,7 +188,29 @@ mod tests {
     const USED: Spending = Spending {
         tokens: 10,
         cost: 0.25,
+        searches: 1,
+        pages: 2,
     };
+
+    #[test]
+    fn what_is_asked_for_at_once_stays_within_a_limit() {
+        let spent = SpentToday::default();
+        let asked = Spending {
+            searches: 1,
+            ..Spending::default()
+        };
+        let check = |spent: Spending| (spent.searches < 3).then_some(()).ok_or(());
+        let count = |owner| {
+            let reserved = (0..9).filter(|_| spent.reserve(0, owner, asked, check).is_ok());
+            reserved.count()
+        };
+        assert_eq!(
+            (count("alice"), count("bob"), count(LOCAL_OWNER)),
+            (3, 3, 9)
+        );
+        let rows = spent.take_unstored();
+        assert_eq!((rows.len(), rows[0].searches), (2, 3));
+    }
 
     #[test]
     fn the_sums_of_a_day_end_with_it() {

@@ -2,28 +2,34 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, add, count};
+use super::{Counters, Labels, add, count};
 
 /// Counts searches and pages. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct WebCounts {
     searches: Counters<2>,
     cached: Counter,
+    cost: Family<Labels<1>, Counter<f64, AtomicU64>>,
     pages: Counters<2>,
     activity: Arc<Mutex<WebActivity>>,
 }
 
 /// The searches and pages since the start of the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct WebActivity {
     /// The search engines that were asked, by name.
     pub engines: BTreeMap<String, TriedCount>,
+    /// What searches have cost in US dollars, by the name of the search engine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub costs: BTreeMap<String, f64>,
     /// The searches that were answered from the cache.
     pub cached_searches: u64,
     /// The pages.
@@ -57,6 +63,14 @@ impl WebCounts {
         of_engine.add(result != FOUND);
     }
 
+    /// Counts what a search has cost, in US dollars.
+    pub fn paid(&self, engine: &'static str, cost: f64) {
+        let labels = [("engine", engine.into())];
+        self.cost.get_or_create(&labels).inc_by(cost);
+        let costs = &mut self.activity.lock().costs;
+        *costs.entry(engine.to_owned()).or_default() += cost;
+    }
+
     /// Counts a search that was answered from the cache.
     pub fn cached(&self) {
         self.cached.inc();
@@ -86,6 +100,11 @@ impl WebCounts {
                 all,
                 "web_searches_cached",
                 "Searches that were answered from the cache",
+            ),
+            cost: add(
+                all,
+                "web_search_cost_dollars",
+                "US dollars of searches, by the prices in the configuration",
             ),
             pages: add(
                 all,

@@ -1,7 +1,11 @@
 //! Runs work on large bodies without delaying other streams on the same thread.
 
+use std::sync::LazyLock;
+use std::thread;
+
 use adapters::stop_flag::{StopFlag, StopReason};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{block_in_place, spawn_blocking};
 
 /// Work on this many bytes or more is handed over. Work on fewer bytes takes about as long
@@ -37,6 +41,49 @@ pub(crate) async fn run_stoppable<T: Send + 'static>(
     spawn_blocking(move || work(&raised)).await.ok()
 }
 
+/// Runs CPU-bound `work` of milliseconds, such as parsing a page, on a thread of its own with a low
+/// priority. Half of the processors, rounded up, run such work at once, so that streams find
+/// another one. Work that waits for its turn is dropped with this future; work that runs goes on to
+/// its end. `None` if it has panicked, or no thread could be started.
+pub(crate) async fn run_at_low_priority<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let place = LOW_PRIORITY.acquire().await.ok()?;
+    let (done, result) = oneshot::channel();
+    let run = move || {
+        lower_priority();
+        done.send(work()).ok();
+        drop(place);
+    };
+    let thread = thread::Builder::new().name("low-priority".to_owned());
+    thread.spawn(run).ok()?;
+    result.await.ok()
+}
+
+static LOW_PRIORITY: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(low_priority_places()));
+
+fn low_priority_places() -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    processors.div_ceil(2)
+}
+
+/// Where other threads want a whole processor, one of this niceness gets about a tenth of it.
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    rustix::process::setpriority_process(None, 10).ok();
+}
+
+/// Only on Linux is a priority that of a thread.
+#[cfg(not(target_os = "linux"))]
+fn lower_priority() {}
+
+/// Waits until no such work runs.
+#[cfg(test)]
+pub(crate) async fn low_priority_work_ended() {
+    let all = u32::try_from(low_priority_places()).unwrap();
+    drop(LOW_PRIORITY.acquire_many(all).await.unwrap());
+}
+
 struct StopOnDrop(StopFlag);
 
 impl Drop for StopOnDrop {
@@ -47,11 +94,45 @@ impl Drop for StopOnDrop {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
 
     use tokio::runtime::Builder;
 
     use super::*;
+
+    /// Promise: Pages are parsed by threads of a lower priority than those of streams, on half of
+    /// the processors at once; a parser that panics ends nothing else.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn low_priority_work_leaves_processors_to_streams() {
+        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let own = priority();
+        let lowered = run_at_low_priority(priority).await.unwrap();
+        assert_eq!(lowered > own, cfg!(target_os = "linux"), "{lowered}, {own}");
+        assert_eq!(priority(), own);
+        assert_eq!(
+            run_at_low_priority(|| -> u8 { panic!("of a parser") }).await,
+            None
+        );
+        let running = Arc::new(AtomicUsize::new(0));
+        let works = (0..4 * low_priority_places()).map(|_| {
+            let running = Arc::clone(&running);
+            run_at_low_priority(move || {
+                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                thread::yield_now();
+                running.fetch_sub(1, Ordering::SeqCst);
+                now
+            })
+        });
+        let most = futures_util::future::join_all(works).await;
+        assert!(
+            most.into_iter()
+                .flatten()
+                .all(|now| now <= low_priority_places())
+        );
+        low_priority_work_ended().await;
+    }
 
     /// A task that waits for the only worker thread continues during large work.
     #[test]

@@ -4,17 +4,26 @@ use std::sync::Arc;
 
 use adapters::responses::request::TurnSource;
 use adapters::responses::response_object::{ResponseObject, ResponseStatus};
+use adapters::stored_history::OwnItem;
 use adapters::turn::Continuation;
+use tokio::time::Instant;
 
 use super::history::origin;
+use super::input_sources::input_sources;
 use super::{BusyConversation, ResponseBacking, ResponseStore};
+use crate::clock::milliseconds;
+use crate::log;
 use crate::net::blocking::block_in_place_if_large;
-use crate::store::{NewItem, NewResponse, ResponseText, SpentRow, StoreError, StoredOrigin};
+use crate::store::{
+    NewItem, NewResponse, ResponseText, SpentRow, StoreError, StoredOrigin, ToolRecord,
+};
 
 /// A turn that is stored when it ends. Made when the turn is prepared, dropped with it.
 pub struct StoredTurn {
     /// Where it is stored.
     pub responses: ResponseStore,
+    /// The id of its HTTP request, for the log.
+    pub request_id: Arc<str>,
     /// The owner.
     pub owner: Arc<str>,
     /// The session of the turn.
@@ -25,6 +34,12 @@ pub struct StoredTurn {
     pub source: TurnSource,
     /// The conversation that no other turn may use meanwhile.
     pub busy: Option<BusyConversation>,
+    /// When it was made.
+    pub began: Instant,
+    /// What tools of the proxy have done so far. Times are in milliseconds since `began`.
+    pub tools: ToolRecord,
+    /// Whether the client wants to see later what the model saw of each source.
+    pub keeps_shown: bool,
 }
 
 impl StoredTurn {
@@ -44,7 +59,10 @@ impl StoredTurn {
             ResponseBacking::Disk(store) => store,
         };
         let record = self.record(response, now);
-        store.put_response(NewResponse { spent, ..record }).await
+        let began = Instant::now();
+        let stored = store.put_response(NewResponse { spent, ..record }).await;
+        log::turn_stage("stored", began.elapsed(), &self.request_id);
+        stored
     }
 
     /// What is stored of the response.
@@ -53,6 +71,9 @@ impl StoredTurn {
         let bytes = self.source.size();
         let own = block_in_place_if_large(bytes, || self.source.own_items(&response.id));
         let own = own.unwrap_or_default();
+        let began = Instant::now();
+        let tools = self.tool_record(&own, now);
+        log::turn_stage("sources", began.elapsed(), &self.request_id);
         let prefixes = own.iter().map(|item| item.prefix).collect();
         let input = own.into_iter().map(NewItem::from);
         let output = response.output.iter().map(|(id, json)| NewItem {
@@ -84,7 +105,22 @@ impl StoredTurn {
             created: response.created_at,
             now,
             spent: None,
+            tools,
         }
+    }
+
+    /// What is stored of the tools of the turn, and of the sources that its input names.
+    fn tool_record(&self, own: &[OwnItem], now: u64) -> ToolRecord {
+        let mut record = self.tools.clone();
+        let began = (now * 1000).saturating_sub(milliseconds(self.began.elapsed()));
+        for run in &mut record.runs {
+            run.started_ms += began;
+            run.ended_ms += began;
+        }
+        for source in input_sources(own) {
+            record.add(&source.url.clone(), source);
+        }
+        record
     }
 }
 

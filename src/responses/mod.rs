@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `connection` | the responses of a WebSocket that are stored nowhere |
+//! | `input_sources` | the sources that the input of a request names |
 //! | `history` | the stored history that a request continues |
 //! | `commit` | what is stored of a turn |
 //! | `retention` | how long responses are kept |
@@ -12,6 +13,7 @@
 mod commit;
 mod connection;
 mod history;
+mod input_sources;
 mod retention;
 
 use std::collections::HashSet;

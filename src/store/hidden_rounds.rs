@@ -4,125 +4,87 @@
 use rusqlite::{Connection, params};
 
 use super::error::StoreError;
-use super::reading::StoreRead;
+use super::session_table::{SessionRow, SessionTable};
 
-/// The most answers of one session. Beyond it the oldest are forgotten.
+/// The most answers of one session.
 const MAX_ANSWERS_OF_SESSION: usize = 64;
-/// The most answers of all sessions. Beyond it the oldest of the owner who has most are forgotten.
-const MAX_ANSWERS: usize = 4096;
-/// The most bytes of all answers.
-const MAX_BYTES: u64 = 256 << 20;
-/// The most answers of which the bytes are summed up at once, and that are forgotten for one new
-/// one.
-const FORGOTTEN_AT_ONCE: usize = 16;
+/// The most answers of all sessions.
+pub const MAX_HIDDEN_ROUNDS: usize = 4096;
 
-/// What a client did not see of one answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HiddenRoundsRow {
-    /// The owner.
-    pub owner: String,
-    /// The id of the session.
-    pub session: String,
-    /// The rounds, as JSON.
-    pub rounds: String,
-    /// The time of the answer, in seconds since 1970.
-    pub accessed: u64,
-}
+/// The rounds of answers, as JSON: a row for each answer.
+pub(super) static HIDDEN_ROUNDS: SessionTable = SessionTable {
+    name: "hidden_rounds",
+    text: "rounds",
+    max_of_session: MAX_ANSWERS_OF_SESSION,
+    max_rows: MAX_HIDDEN_ROUNDS,
+    max_bytes: 256 << 20,
+};
 
-/// Adds an answer. In a transaction.
-pub(super) fn put(connection: &Connection, answer: &HiddenRoundsRow) -> Result<(), StoreError> {
-    connection
-        .prepare_cached(
-            "INSERT INTO hidden_rounds (owner, session, bytes, accessed, rounds)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![
-            answer.owner,
-            answer.session,
-            answer.rounds.len(),
-            answer.accessed,
-            answer.rounds
-        ])?;
-    connection
-        .prepare_cached(
-            "DELETE FROM hidden_rounds WHERE number IN (
-                 SELECT number FROM hidden_rounds WHERE owner = ?1 AND session = ?2
-                 ORDER BY number DESC LIMIT -1 OFFSET ?3)",
-        )?
-        .execute(params![
-            answer.owner,
-            answer.session,
-            MAX_ANSWERS_OF_SESSION
-        ])?;
-    let mut sizes =
-        connection.prepare_cached("SELECT count(*), coalesce(sum(bytes), 0) FROM hidden_rounds")?;
-    let mut forget = connection.prepare_cached(
-        "DELETE FROM hidden_rounds WHERE number = (
-             SELECT min(number) FROM hidden_rounds WHERE owner = (
-                 SELECT owner FROM hidden_rounds
-                 GROUP BY owner ORDER BY sum(bytes) DESC LIMIT 1))",
-    )?;
-    for _ in 0..FORGOTTEN_AT_ONCE {
-        let (count, bytes): (usize, u64) =
-            sizes.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if count <= MAX_ANSWERS && bytes <= MAX_BYTES {
-            break;
-        }
-        forget.execute([])?;
+/// Adds the rounds of an answer, a list. `replaces` is the length of what was stored of the same
+/// answer before, which is the beginning of this list; 0 if nothing was. In a transaction.
+pub(super) fn put(
+    connection: &Connection,
+    answer: &SessionRow,
+    replaces: usize,
+) -> Result<(), StoreError> {
+    let begin = answer.text.get(..replaces.saturating_sub(1));
+    if let Some(begin) = begin.filter(|begin| !begin.is_empty()) {
+        connection
+            .prepare_cached(
+                "DELETE FROM hidden_rounds WHERE number = (
+                     SELECT max(number) FROM hidden_rounds
+                     WHERE owner = ?1 AND session = ?2 AND bytes = ?3 AND rounds = ?4)",
+            )?
+            .execute(params![
+                answer.owner,
+                answer.session,
+                replaces,
+                format!("{begin}]")
+            ])?;
     }
-    Ok(())
-}
-
-/// The sessions that have such answers: owner and session.
-pub(super) fn sessions(connection: &Connection) -> Result<Vec<(String, String)>, StoreError> {
-    let mut select =
-        connection.prepare_cached("SELECT DISTINCT owner, session FROM hidden_rounds")?;
-    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// The answers of a session as JSON, the oldest first.
-pub(super) fn of_session(
-    reading: &StoreRead<'_>,
-    owner: &str,
-    session: &str,
-) -> Result<Vec<String>, StoreError> {
-    let mut select = reading.prepare_cached(
-        "SELECT rounds FROM hidden_rounds WHERE owner = ?1 AND session = ?2 ORDER BY number",
-    )?;
-    let mut rows = select.query([owner, session])?;
-    let mut answers = Vec::new();
-    while let Some(row) = rows.next()? {
-        answers.push(reading.text(row, 0)?);
-    }
-    Ok(answers)
-}
-
-/// Deletes the answers from before a time.
-pub(super) fn sweep(connection: &Connection, accessed_since: u64) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("DELETE FROM hidden_rounds WHERE accessed < ?1")?
-        .execute([accessed_since])?;
-    Ok(())
+    HIDDEN_ROUNDS.put(connection, answer)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::reading::StoreRead;
     use super::super::schema::tests::in_memory;
     use super::super::sweep::{self as artifacts, SweepLimits};
     use super::*;
 
     fn of_session(connection: &Connection, owner: &str, session: &str) -> Vec<String> {
-        super::of_session(&StoreRead::without_budget(connection), owner, session).unwrap()
+        let reading = StoreRead::without_budget(connection);
+        HIDDEN_ROUNDS.of_session(&reading, owner, session).unwrap()
     }
 
-    fn answer(owner: &str, session: &str, rounds: &str, accessed: u64) -> HiddenRoundsRow {
-        HiddenRoundsRow {
+    fn answer(owner: &str, session: &str, rounds: &str, accessed: u64) -> SessionRow {
+        SessionRow {
             owner: owner.to_owned(),
             session: session.to_owned(),
-            rounds: rounds.to_owned(),
+            text: rounds.to_owned(),
             accessed,
         }
+    }
+
+    /// Promise: The rounds of an answer are stored once, however many it has and whatever else is
+    /// stored meanwhile.
+    #[test]
+    fn further_rounds_replace_the_first_ones() {
+        let connection = in_memory();
+        let mut begun = 0;
+        for rounds in ["[1]", "[1,2]", "[1,2,3]"] {
+            put(&connection, &answer("local", "s", rounds, 0), begun).unwrap();
+            begun = rounds.len();
+            for (owner, session) in [("local", "s"), ("local", "t"), ("other", "s")] {
+                put(&connection, &answer(owner, session, "[7,8]", 0), 0).unwrap();
+            }
+        }
+        let all = of_session(&connection, "local", "s");
+        assert_eq!(all, ["[7,8]", "[7,8]", "[1,2,3]", "[7,8]"]);
+        // The first rounds of another answer that are missing, because the store was busy.
+        put(&connection, &answer("local", "t", "[5,6]", 0), 3).unwrap();
+        let all = of_session(&connection, "local", "t");
+        assert_eq!(all, ["[7,8]", "[7,8]", "[7,8]", "[5,6]"]);
     }
 
     /// Promise: What tools of the proxy have returned is stored with limits for a session and for
@@ -132,7 +94,9 @@ mod tests {
         let mut connection = in_memory();
         for number in 0..MAX_ANSWERS_OF_SESSION as u64 + 2 {
             let rounds = number.to_string();
-            put(&connection, &answer("local", "s", &rounds, number)).unwrap();
+            HIDDEN_ROUNDS
+                .put(&connection, &answer("local", "s", &rounds, number))
+                .unwrap();
         }
         let left = of_session(&connection, "local", "s");
         assert_eq!((left.len(), &*left[0]), (MAX_ANSWERS_OF_SESSION, "2"));
@@ -145,7 +109,7 @@ mod tests {
         let left = of_session(&connection, "local", "s");
         assert_eq!(left, ["60", "61", "62", "63", "64", "65"]);
         assert_eq!(
-            sessions(&connection).unwrap(),
+            HIDDEN_ROUNDS.sessions(&connection).unwrap(),
             [("local".to_owned(), "s".to_owned())]
         );
     }
@@ -153,11 +117,15 @@ mod tests {
     #[test]
     fn the_owner_who_has_most_loses_first() {
         let connection = in_memory();
-        for number in 0..MAX_ANSWERS + 3 {
+        for number in 0..MAX_HIDDEN_ROUNDS + 3 {
             let session = format!("s{}", number / 8);
-            put(&connection, &answer("much", &session, "x", 0)).unwrap();
+            HIDDEN_ROUNDS
+                .put(&connection, &answer("much", &session, "x", 0))
+                .unwrap();
         }
-        put(&connection, &answer("little", "s", "y", 0)).unwrap();
+        HIDDEN_ROUNDS
+            .put(&connection, &answer("little", "s", "y", 0))
+            .unwrap();
         assert_eq!(of_session(&connection, "little", "s"), ["y"]);
         assert_eq!(of_session(&connection, "much", "s0").len(), 4);
     }

@@ -254,6 +254,18 @@ impl StoreReading {
     }
 }
 
+/// All tables but the one that tells of a clock that has jumped, the newest first: tables refer to
+/// older ones.
+fn tables_of_data(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut select = connection.prepare(
+        "SELECT name FROM sqlite_schema
+         WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'time_in_use'
+         ORDER BY rowid DESC",
+    )?;
+    let names = select.query_map([], |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
 /// The pause before a copy of a busy database is tried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -269,24 +281,7 @@ pub(super) fn create_private(file: &Path) -> io::Result<fs::File> {
 /// Deletes everything that is stored, in all tables, and gives the disk space back.
 pub(super) fn purge(connection: &mut Connection) -> Result<(), StoreError> {
     let transaction = connection.transaction()?;
-    for table in [
-        "refs",
-        "blobs",
-        "whole_sessions",
-        "hidden_rounds",
-        "prompts",
-        "prompt_histories",
-        "usage",
-        "deliveries",
-        "spent",
-        "events",
-        "jobs",
-        "responses",
-        "conversations",
-        "items",
-        "contents",
-        "threads",
-    ] {
+    for table in tables_of_data(&transaction)? {
         transaction.execute(&format!("DELETE FROM {table}"), params![])?;
     }
     transaction.commit()?;

@@ -35,8 +35,11 @@
 //! | `contents` | JSON that several rows share |
 //! | `prompts` | the prompts of the last responses, as hashes |
 //! | `usage` | what turns have used, summed by day and model |
+//! | `sources` | what was found and read for responses, and the calls of tools that did it |
 //! | `spent` | what each owner has used today |
+//! | `session_table` | tables of what sessions need again after a restart |
 //! | `hidden_rounds` | what clients did not see of answers |
+//! | `web_references` | the addresses that sessions were shown of the web |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
 mod batch;
@@ -65,6 +68,8 @@ mod reading;
 mod response_list;
 mod responses;
 mod schema;
+mod session_table;
+mod sources;
 mod spent;
 mod sweep;
 pub(crate) mod text_range;
@@ -72,6 +77,7 @@ mod threads;
 mod time_in_use;
 mod transfer;
 mod usage;
+mod web_references;
 mod whole_sessions;
 mod writer;
 
@@ -88,7 +94,7 @@ pub use data_dir::{DataDir, DataDirInUse};
 pub use deliveries::WaitingDelivery;
 pub use error::{OpenError, StoreError, UnusableStore};
 pub use expiry::{ExpiryStep, ResponseLimits};
-pub use hidden_rounds::HiddenRoundsRow;
+pub use hidden_rounds::MAX_HIDDEN_ROUNDS;
 pub use inspection::{OwnerContents, StoreContents, StoreReading};
 pub use jobs::{EndedJob, EventBatch, JobEntry, JobState, NewJob, UnfinishedJob};
 pub use model::{
@@ -98,6 +104,11 @@ pub use pending::PendingWrite;
 pub use prompts::{AnsweredPrompt, FoundPrompt, MAX_PROMPTS_OF_SESSION};
 pub use response_list::ListedResponses;
 pub use responses::{NewResponse, ResponseText, StoredHistory, StoredOrigin, StoredResponse};
+pub use session_table::SessionRow;
+pub use sources::{
+    ListedSources, MAX_BODY_CHARS, MAX_SOURCES, NewSource, NewToolRun, SourceStatus, StoredSource,
+    ToolRecord,
+};
 pub use spent::SpentRow;
 pub use sweep::{SweepLimits, SweepStep};
 pub use threads::{NewItem, StoredItems};
@@ -107,10 +118,12 @@ pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
 pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
+use hidden_rounds::HIDDEN_ROUNDS;
 use page_caches::DatabaseSize;
 use readers::Readers;
 use reading::{Small, StoreRead};
 use time_in_use::ClockLag;
+use web_references::WEB_REFERENCES;
 use writer::{StoreWrite, WriterConnection, WriterState};
 
 use crate::net::LOCAL_OWNER;
@@ -384,14 +397,15 @@ impl Store {
             .await
     }
 
-    /// Stores what a client did not see of an answer. False if the queue is full. Never blocks.
-    pub fn put_hidden_rounds(&self, answer: HiddenRoundsRow) -> bool {
-        self.try_change(move |connection| hidden_rounds::put(connection, &answer))
+    /// Stores what a client did not see of an answer so far. `replaces` is the length of what was
+    /// stored of it before, or 0. False if the queue is full. Never blocks.
+    pub fn put_hidden_rounds(&self, answer: SessionRow, replaces: usize) -> bool {
+        self.try_change(move |connection| hidden_rounds::put(connection, &answer, replaces))
     }
 
     /// The sessions of which something is stored that the client did not see: owner and session.
     pub async fn sessions_with_hidden_rounds(&self) -> Result<Vec<(String, String)>, StoreError> {
-        self.read_small(LOCAL_OWNER, |reading, _| hidden_rounds::sessions(reading))
+        self.read_small(LOCAL_OWNER, |reading, _| HIDDEN_ROUNDS.sessions(reading))
             .await
     }
 
@@ -403,7 +417,26 @@ impl Store {
     ) -> Result<CountedValue<Vec<String>>, StoreError> {
         let session = session.to_owned();
         self.run_reader(owner, move |reading, owner| {
-            hidden_rounds::of_session(reading, owner, &session)
+            HIDDEN_ROUNDS.of_session(reading, owner, &session)
+        })
+        .await
+    }
+
+    /// Stores the ids that a call of a session has made, as JSON. Waits for the disk.
+    pub async fn put_web_references(&self, call: SessionRow) -> Result<(), StoreError> {
+        self.change(move |connection| WEB_REFERENCES.put(connection, &call))
+            .await
+    }
+
+    /// The ids of the calls of a session, as JSON, the oldest first.
+    pub async fn web_references(
+        &self,
+        owner: &str,
+        session: &str,
+    ) -> Result<CountedValue<Vec<String>>, StoreError> {
+        let session = session.to_owned();
+        self.run_reader(owner, move |reading, owner| {
+            WEB_REFERENCES.of_session(reading, owner, &session)
         })
         .await
     }

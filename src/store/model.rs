@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::net::memory::CountedValue;
 
-use adapters::plan::output::OutputKind;
+use adapters::plan::output::{OutputKind, measure};
 use serde::{Deserialize, Serialize};
 
 /// A tool output to be kept whole.
@@ -22,6 +22,21 @@ pub struct NewArtifact {
     pub lines: usize,
     /// The whole text.
     pub text: String,
+}
+
+impl NewArtifact {
+    /// The artifact of a text, which answers no call that is known.
+    pub fn of_text(text: String) -> Self {
+        let measured = measure(&text);
+        Self {
+            id: measured.id,
+            call_id: String::new(),
+            kind: measured.kind,
+            chars: measured.chars,
+            lines: measured.lines,
+            text,
+        }
+    }
 }
 
 /// Everything about an artifact but its text, as it is listed too.

@@ -7,7 +7,7 @@ use super::conversations;
 use super::error::StoreError;
 use super::reading::StoreRead;
 use super::threads::{self, NewItem, StoredItems, ThreadPlace};
-use super::{SpentRow, Store, contents, spent};
+use super::{SpentRow, Store, ToolRecord, contents, sources, spent};
 use crate::net::memory::CountedValue;
 
 /// The bytes that the row of a response takes besides its texts, with its places in the indexes.
@@ -91,6 +91,8 @@ pub struct NewResponse {
     pub now: u64,
     /// What its turn has used, if that is to be stored with it.
     pub spent: Option<SpentRow>,
+    /// What tools of the proxy have done for it.
+    pub tools: ToolRecord,
 }
 
 impl NewResponse {
@@ -116,6 +118,7 @@ impl NewResponse {
             created,
             now,
             spent: None,
+            tools: ToolRecord::default(),
         }
     }
 }
@@ -265,7 +268,7 @@ pub(super) fn put(connection: &Connection, response: &NewResponse) -> Result<(),
                                 tail, parameters, prefix, bytes, created, accessed)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?;
-    insert.execute(params![
+    let number = insert.insert(params![
         response.id,
         response.owner,
         stored.end.thread,
@@ -281,7 +284,7 @@ pub(super) fn put(connection: &Connection, response: &NewResponse) -> Result<(),
         response.created,
         response.now
     ])?;
-    Ok(())
+    sources::put(connection, number, &response.tools)
 }
 
 /// Writes the end of a response whose row is there already, because it runs in the background.
@@ -311,7 +314,7 @@ pub(super) fn finish(
         stored.prefix,
         response.now
     ])?;
-    Ok(())
+    sources::put(connection, number, &response.tools)
 }
 
 /// The bytes that a response takes besides its items, its parameters and its events.

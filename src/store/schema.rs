@@ -12,7 +12,7 @@ use super::lock_patience::LOCK_TIMEOUT;
 use super::page_caches::{self, READER_CACHE, WRITER_CACHE};
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 16] = [
     include_str!("001.sql"),
     include_str!("002.sql"),
     include_str!("003.sql"),
@@ -26,6 +26,9 @@ const MIGRATIONS: [&str; 13] = [
     include_str!("011.sql"),
     include_str!("012.sql"),
     include_str!("013.sql"),
+    include_str!("014.sql"),
+    include_str!("015.sql"),
+    include_str!("016.sql"),
 ];
 
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
@@ -155,7 +158,7 @@ pub(super) mod tests {
             ("synchronous", "2"),
             ("foreign_keys", "1"),
             ("auto_vacuum", "2"),
-            ("user_version", "13"),
+            ("user_version", "16"),
         ] {
             let found: rusqlite::types::Value = connection
                 .pragma_query_value(None, pragma, |row| row.get(0))
@@ -206,6 +209,12 @@ pub(super) mod tests {
                 .pragma_query_value(None, "user_version", |row| row.get(0))
                 .unwrap();
             assert_eq!(version, MIGRATIONS.len());
+            // What older versions have answered gets no sources afterwards.
+            for table in ["sources", "tool_runs"] {
+                let count = format!("SELECT count(*) FROM {table}");
+                let count: u32 = migrated.query_row(&count, [], |row| row.get(0)).unwrap();
+                assert_eq!(count, 0, "{table}");
+            }
         }
     }
 

@@ -3,8 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
+use super::hidden_rounds::HIDDEN_ROUNDS;
 use super::model::SweepResult;
-use super::{hidden_rounds, prompts, whole_sessions};
+use super::web_references::WEB_REFERENCES;
+use super::{prompts, whole_sessions};
 
 /// The most texts that one step deletes, so that writes do not wait for long.
 const TEXTS_PER_STEP: u64 = 32;
@@ -57,7 +59,9 @@ pub(super) fn step(
         .execute([limits.accessed_since])?;
     whole_sessions::sweep(&transaction, limits.accessed_since)?;
     prompts::sweep(&transaction, limits.accessed_since)?;
-    hidden_rounds::sweep(&transaction, limits.accessed_since)?;
+    for table in [&HIDDEN_ROUNDS, &WEB_REFERENCES] {
+        table.sweep(&transaction, limits.accessed_since)?;
+    }
     let mut swept = SweepResult::default();
     for (blob, stored) in unreferenced_texts(&transaction)? {
         transaction

@@ -6,13 +6,14 @@ mod inspection;
 mod jobs;
 mod lists;
 mod reading;
+mod sources;
 mod threads;
 mod transfer;
 
 use rusqlite::Connection;
 
 use super::responses::put;
-use super::{NewItem, NewResponse, ResponseText, StoredConversation, StoredOrigin};
+use super::{NewItem, NewResponse, ResponseText, StoredConversation, StoredOrigin, ToolRecord};
 
 /// The owner of what a test stores.
 const OWNER: &str = "me";
@@ -44,6 +45,7 @@ fn response(id: &str, origin: StoredOrigin, input: &[&str], output: &[&str]) -> 
         created: 0,
         now: 0,
         spent: None,
+        tools: ToolRecord::default(),
     }
 }
 

@@ -1,19 +1,23 @@
 //! The web tools of a server, which follow its configuration and are counted.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::setup;
-use super::web::client::WebError;
+use super::stored_references::StoredReferences;
 use super::web::references::WebReferences;
-use super::web::search::{SearchError, SearchFailure};
-use super::web::service::{SearchReport, WebEvent, WebObserver, WebTools};
-use crate::clock::System;
+use super::web::service::{
+    LimitReached, SearchReport, WebBudget, WebEvent, WebObserver, WebTools, WebUse,
+};
+use crate::clock::{Clock as _, System};
 use crate::config::Config;
 use crate::config::search::{SearchConfig, SearchMode};
-use crate::metrics::{FOUND, WebCounts};
+use crate::metrics::spent::{Spending, SpentToday};
+use crate::metrics::{FOUND, Metrics, WebCounts};
 use crate::net::memory::{MemoryKind, ProcessMemory};
+use crate::turn::check_web_day;
 
 /// The web tools of the configuration in force. They are made when they are first needed, and anew
 /// when `[search]` has changed.
@@ -21,8 +25,9 @@ use crate::net::memory::{MemoryKind, ProcessMemory};
 pub struct LiveWebTools {
     config: Arc<ArcSwap<Config>>,
     counts: WebCounts,
+    spent: SpentToday,
     /// What sessions were shown of the web.
-    pub references: WebReferences,
+    pub references: StoredReferences,
     made: ArcSwapOption<MadeTools>,
     fixed: OnceLock<WebTools>,
     memory: OnceLock<ProcessMemory>,
@@ -45,12 +50,13 @@ struct MadeTools {
 
 impl LiveWebTools {
     /// The tools of a server with this configuration, which are counted here.
-    pub fn new(config: Arc<ArcSwap<Config>>, counts: WebCounts) -> Self {
+    pub fn new(config: Arc<ArcSwap<Config>>, metrics: &Metrics) -> Self {
         let references = WebReferences::new(config.load().references_memory(), System.unix_ms());
         Self {
             config,
-            counts,
-            references,
+            counts: metrics.web().clone(),
+            spent: metrics.spent().clone(),
+            references: StoredReferences::new(references),
             made: ArcSwapOption::empty(),
             fixed: OnceLock::new(),
             memory: OnceLock::new(),
@@ -59,10 +65,12 @@ impl LiveWebTools {
 
     /// Whether the configuration has them.
     pub fn are_on(&self) -> bool {
-        match self.config.load().search.mode {
-            SearchMode::Off => false,
-            SearchMode::Proxy => true,
-        }
+        self.mode() != SearchMode::Off
+    }
+
+    /// Who searches where a request offers `web_search`.
+    pub fn mode(&self) -> SearchMode {
+        self.config.load().search.mode
     }
 
     /// The most searches and pages of one answer, if they are limited.
@@ -74,8 +82,35 @@ impl LiveWebTools {
         }
     }
 
-    /// The tools; `None` if the configuration has none.
-    pub fn get(&self) -> Option<WebTools> {
+    /// The tools within the limits of an owner's day; `None` if the configuration has none.
+    pub fn of_owner(&self, owner: &str) -> Option<WebTools> {
+        let budget = self.budget(owner.to_owned());
+        self.get().map(|tools| tools.within(budget))
+    }
+
+    /// Counts what an owner uses in its day.
+    fn budget(&self, owner: String) -> WebBudget {
+        let (config, spent) = (Arc::clone(&self.config), self.spent.clone());
+        Arc::new(move |used| {
+            let mut asked = Spending::default();
+            match used {
+                WebUse::Search => asked.searches = 1,
+                WebUse::Page => asked.pages = 1,
+                WebUse::Cost(cost) => asked.cost = cost,
+            }
+            let limits = config.load().clients.limits(&owner);
+            let now = System.unix();
+            let check = |spent| check_web_day(&owner, limits, spent, asked, now);
+            let counted = spent.reserve(now, &owner, asked, check);
+            counted.map_err(|fault| LimitReached {
+                wait: Duration::from_secs(fault.retry_after().unwrap_or_default()),
+                message: fault.message,
+            })
+        })
+    }
+
+    /// The tools without limits; `None` if the configuration has none.
+    fn get(&self) -> Option<WebTools> {
         if !self.are_on() {
             return None;
         }
@@ -88,9 +123,7 @@ impl LiveWebTools {
         if let Some(made) = made.as_ref().filter(|made| made.search == *search) {
             return Some(made.tools.clone());
         }
-        let memory = self.memory.get().cloned();
-        let memory = memory.unwrap_or_else(ProcessMemory::unlimited);
-        match setup::web_tools(search, &memory) {
+        match setup::web_tools(search, &self.memory()) {
             Ok(tools) => {
                 let tools = tools.observed(counting(self.counts.clone()));
                 self.made.store(Some(Arc::new(MadeTools {
@@ -112,6 +145,12 @@ impl LiveWebTools {
         self.memory.set(memory.clone()).ok();
         let tools = Arc::clone(self);
         memory.add_store(MemoryKind::Memories, move || tools.kept_bytes());
+    }
+
+    /// The budget that what is received and held counts in.
+    pub fn memory(&self) -> ProcessMemory {
+        let memory = self.memory.get().cloned();
+        memory.unwrap_or_else(ProcessMemory::unlimited)
     }
 
     /// These tools are used from now on, whatever the configuration says of search engines.
@@ -149,44 +188,19 @@ fn searched(counts: &WebCounts, report: &SearchReport) {
     for attempt in &report.attempts {
         let engine = attempt.engine.name();
         let ms = attempt.took.as_millis();
+        if attempt.cost > 0.0 {
+            counts.paid(engine, attempt.cost);
+        }
         match &attempt.found {
             Ok(results) => {
                 counts.asked(engine, FOUND);
                 tracing::info!("{engine} found {results} pages in {ms} ms");
             }
             Err(failure) => {
-                let kind = search_failure(failure);
+                let kind = failure.code();
                 counts.asked(engine, kind);
                 tracing::info!("{engine} found no pages in {ms} ms: {kind}");
             }
         }
-    }
-}
-
-fn search_failure(failure: &SearchFailure) -> &'static str {
-    match failure {
-        SearchFailure::Refused(refusal) => match refusal {
-            SearchError::Key(_) => "key",
-            SearchError::RateLimit { .. } => "rate_limit",
-            SearchError::Challenge => "challenge",
-            SearchError::Refused { .. } => "refused",
-            SearchError::BadReply => "bad_reply",
-            SearchError::Empty => "empty",
-        },
-        SearchFailure::NoAnswer(error) => web_failure(error),
-        SearchFailure::Paused(_) => "paused",
-        SearchFailure::OtherDomains => "other_domains",
-    }
-}
-
-fn web_failure(error: &WebError) -> &'static str {
-    match error {
-        WebError::BadUrl(_) => "bad_url",
-        WebError::NotPublic(_) => "not_public",
-        WebError::Unreachable(_) => "unreachable",
-        WebError::Timeout(_) => "timeout",
-        WebError::TooLarge(_) => "too_large",
-        WebError::BadReply(_) => "bad_reply",
-        WebError::NoMemory => "no_memory",
     }
 }

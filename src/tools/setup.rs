@@ -1,5 +1,6 @@
 //! Web tools as a configuration says.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::ring;
@@ -101,10 +102,20 @@ fn reader_settings(search: &SearchConfig) -> ReaderSettings {
     });
     ReaderSettings {
         reads_text: search.allow_plain_text,
+        pdf_program: search.allow_pdf.then(own_program),
         keeps_robot_rules: search.robots,
         browserless,
+        chromium: search.chromium.clone(),
         browses_on_server_errors: false,
     }
+}
+
+/// The file of this program. Linux has a name for it that is right after an update too.
+fn own_program() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        return PathBuf::from("/proc/self/exe");
+    }
+    std::env::current_exe().unwrap_or_default()
 }
 
 /// A search engine; `None` if it has no address.
@@ -115,6 +126,7 @@ fn cascade_engine(network: &Network, of: &ConfiguredSearchEngine) -> Option<Casc
         base_url: of.base_url.clone().or_else(usual)?,
         key: of.key.clone(),
         model: of.model.clone(),
+        price: of.price.unwrap_or_default(),
     };
     let client = network.client(of.base_url.as_ref());
     Some(CascadeEngine::new(engine, settings, client))

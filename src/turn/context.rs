@@ -15,6 +15,7 @@ use super::observer::{TurnEvent, TurnObserver};
 use super::tool_runner::ToolRunner;
 use crate::clock::{Clock, Random, System};
 use crate::config::Config;
+use crate::log;
 use crate::net::ClientConnection;
 use crate::responses::ConnectionResponses;
 
@@ -102,6 +103,11 @@ impl TurnContext {
         if let Some(observer) = &self.environment.observer {
             observer.on_event(event);
         }
+    }
+
+    /// Logs the end of a stage of the turn.
+    pub(super) fn log_stage(&self, stage: &str, began: Instant) {
+        log::turn_stage(stage, began.elapsed(), &self.request_id);
     }
 
     /// Who directs the turn, if anyone does.

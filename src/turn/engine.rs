@@ -18,6 +18,7 @@ use std::time::Duration;
 use adapters::fault::Fault;
 use adapters::stop_flag::StopReason;
 use futures_util::FutureExt;
+use tokio::time::Instant;
 
 use super::compact::Compaction;
 
@@ -115,7 +116,12 @@ async fn run_steps(answer: &mut Answer<'_>, first: Step) -> Result<Option<Vec<u8
                     Step::Done
                 }
             }
-            Step::Tools => Box::pin(answer.run_tools()).await?,
+            Step::Tools => {
+                let began = Instant::now();
+                let next = Box::pin(answer.run_tools()).await?;
+                answer.ctx.log_stage("tools", began);
+                next
+            }
             Step::Nothing => {
                 answer.end_empty().await;
                 Step::Done

@@ -83,7 +83,7 @@ pub use director::TurnDirector;
 pub use message::{MessageRequest, message_turn};
 pub use observer::{TurnEvent, TurnObserver};
 pub use outcome::Outcome;
-pub use owner_limits::{OwnerSlot, OwnerSlots};
+pub use owner_limits::{OwnerSlot, OwnerSlots, check_web_day, wait_for_midnight};
 pub use prefix::PrefixReason;
 pub use request::{TurnEndpoint, TurnRequest};
 pub use respond::{input_tokens, respond, run_in_background};
@@ -94,6 +94,7 @@ pub use sink::{EventLog, LogFuture, error_message};
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use stream::{EventStream, LAST_EVENT_ROOM};
 pub use tool_runner::{
-    RecordedToolCall, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnTools,
+    CallRecord, CallSource, RecordedToolCall, ToolEffect, ToolFuture, ToolResult, ToolRunner,
+    TurnTools,
 };
 pub use turn_memory::ReceivedBody;

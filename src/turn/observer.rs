@@ -91,6 +91,13 @@ pub enum TurnEvent<'a> {
         /// What it returned.
         result: &'a ToolResult,
     },
+    /// The result of a call was too long for its round, and the model gets this instead.
+    ToolResultShortened {
+        /// The call id.
+        call_id: &'a str,
+        /// The excerpt.
+        text: &'a str,
+    },
     /// The turn is ended early because the process shuts down.
     ShuttingDown,
     /// The head of our answer to the client.

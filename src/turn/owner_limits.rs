@@ -90,25 +90,68 @@ pub(super) fn check_day(
     spent: Spending,
     now: u64,
 ) -> Result<(), Fault> {
-    let used = if let Some(most) = limits.tokens_per_day.filter(|most| spent.tokens >= *most) {
-        let tokens = spent.tokens;
-        format!("{tokens} of its {most} tokens of today (max_tokens_per_day)")
-    } else if let Some(most) = limits.cost_per_day.filter(|most| spent.cost >= *most) {
-        let cost = spent.cost;
-        format!("${cost:.2} of its ${most:.2} of today (max_cost_per_day)")
+    let used = used_up(limits.tokens_per_day, spent.tokens, "tokens");
+    match used.or_else(|| cost_used_up(limits, spent)) {
+        Some(used) => Err(day_is_over(owner, &used, now)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses searches and pages of an owner who has used up the limit of the day for them, or a
+/// search if the cost of the day is. `now` is in seconds since 1970.
+pub fn check_web_day(
+    owner: &str,
+    limits: ClientLimits,
+    spent: Spending,
+    asked: Spending,
+    now: u64,
+) -> Result<(), Fault> {
+    let used = if asked.searches > 0 {
+        used_up(limits.searches_per_day, spent.searches, "searches")
+            .or_else(|| cost_used_up(limits, spent))
+    } else if asked.pages > 0 {
+        used_up(limits.pages_per_day, spent.pages, "pages")
     } else {
-        return Ok(());
+        None
     };
+    match used {
+        Some(used) => Err(day_is_over(owner, &used, now)),
+        None => Ok(()),
+    }
+}
+
+/// What is used up of a limit, in words; `None` if there is some left.
+fn used_up(most: Option<u64>, used: u64, what: &str) -> Option<String> {
+    let most = most.filter(|most| used >= *most)?;
+    Some(format!(
+        "{used} of its {most} {what} of today (max_{what}_per_day)"
+    ))
+}
+
+fn cost_used_up(limits: ClientLimits, spent: Spending) -> Option<String> {
+    let cost = spent.cost;
+    let most = limits.cost_per_day.filter(|most| cost >= *most)?;
+    Some(format!(
+        "${cost:.2} of its ${most:.2} of today (max_cost_per_day)"
+    ))
+}
+
+fn day_is_over(owner: &str, used: &str, now: u64) -> Fault {
     let reset = (now / DAY_SECONDS + 1) * DAY_SECONDS;
     let message = format!(
         "The client '{owner}' has used {used}. The limit is reset at {}.",
         http_date(reset.saturating_mul(1000))
     );
-    Err(Fault {
-        retry: Retry::After(Duration::from_secs(reset - now)),
+    wait_for_midnight(message, Duration::from_secs(reset - now))
+}
+
+/// The fault of a request beyond a limit of the day, which ends after this time.
+pub fn wait_for_midnight(message: String, wait: Duration) -> Fault {
+    Fault {
+        retry: Retry::After(wait),
         gave_up: true,
         ..Fault::new(Kind::ClientLimit, message)
-    })
+    }
 }
 
 #[cfg(test)]
@@ -143,7 +186,14 @@ mod tests {
         };
         // An hour before midnight.
         let now = 784_166_400 - 3_600;
-        let check = |tokens, cost| check_day("alice", limits, Spending { tokens, cost }, now);
+        let check = |tokens, cost| {
+            let spent = Spending {
+                tokens,
+                cost,
+                ..Spending::default()
+            };
+            check_day("alice", limits, spent, now)
+        };
         assert_eq!(check(999, 0.49), Ok(()));
         let fault = check(1_000, 0.0).unwrap_err();
         assert_eq!(
@@ -160,6 +210,39 @@ mod tests {
                 .message
                 .contains("$0.50 of its $0.50 of today (max_cost_per_day)")
         );
+    }
+
+    #[test]
+    fn searches_and_pages_have_limits_of_their_own() {
+        let limits = ClientLimits {
+            tokens_per_day: Some(1),
+            cost_per_day: Some(0.5),
+            searches_per_day: Some(2),
+            pages_per_day: Some(3),
+            ..ClientLimits::default()
+        };
+        let spending = |cost, searches, pages| Spending {
+            tokens: 1,
+            cost,
+            searches,
+            pages,
+        };
+        let (search, page) = (spending(0.0, 1, 0), spending(0.0, 0, 1));
+        for (spent, asked, refused) in [
+            (spending(0.4, 1, 3), search, None),
+            (spending(0.4, 2, 0), search, Some("2 of its 2 searches")),
+            (spending(0.5, 1, 0), search, Some("$0.50 of its $0.50")),
+            (spending(0.5, 2, 2), page, None),
+            (spending(0.0, 0, 3), page, Some("3 of its 3 pages")),
+            (spending(0.5, 2, 3), spending(0.1, 0, 0), None),
+        ] {
+            let found = check_web_day("alice", limits, spent, asked, 0);
+            let message = found.err().map(|fault| fault.message);
+            match refused {
+                None => assert_eq!(message, None),
+                Some(used) => assert!(message.unwrap().contains(used), "{used}"),
+            }
+        }
     }
 
     #[test]

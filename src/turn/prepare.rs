@@ -12,6 +12,9 @@ use adapters::responses::request::{TurnSource, call_not_found};
 use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use adapters::wire;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::background::ResponseIdentity;
 use super::caller::{Session, TurnKind};
@@ -26,6 +29,7 @@ use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
 use crate::config::Config;
 use crate::responses::{BusyConversation, ConnectionTurn, LoadedHistory, StoredTurn};
+use crate::store::ToolRecord;
 
 /// What a request is prepared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,11 +118,15 @@ pub(super) fn prepare(
     let stored = routed.is_stored.then(|| {
         Box::new(StoredTurn {
             responses: shared.responses.clone(),
+            request_id: Arc::clone(&ctx.request_id),
             owner: Arc::clone(&ctx.owner),
             session: session.id.clone(),
             continues: turn.continues.clone(),
             source: source.clone(),
             busy: loaded.busy.take(),
+            began: Instant::now(),
+            tools: ToolRecord::default(),
+            keeps_shown: wants_shown_sources(turn.echo.metadata),
         })
     });
     let keeps_items = (turn.store && stored.is_none()).then(|| Arc::clone(shared));
@@ -185,6 +193,16 @@ impl AddedByProxy {
     }
 }
 
+/// Whether the metadata of a request ask that what the model sees of each source is kept.
+fn wants_shown_sources(metadata: Option<&RawValue>) -> bool {
+    #[derive(Deserialize)]
+    struct DebugMetadata {
+        debug_sources: Option<String>,
+    }
+    let metadata = metadata.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    metadata.is_some_and(|it: DebugMetadata| it.debug_sources.as_deref() == Some("true"))
+}
+
 /// A turn that was routed. Made by [`prepare`] to choose its first step.
 struct RoutedTurn<'t> {
     ctx: &'t TurnContext,
@@ -231,6 +249,7 @@ impl RoutedTurn<'_> {
             .flatten();
         state.hidden_rounds = added.rounds.iter().map(|one| (**one).clone()).collect();
         state.proxy_tools = self.history.source.proxy_tools().to_vec();
+        state.tool_limits = config.tools;
         state.stored = turn.store && shared.responses.is_available();
         state.history.clone_from(&loaded.history);
         state.identity.clone_from(&ctx.identity);
@@ -241,7 +260,8 @@ impl RoutedTurn<'_> {
     fn queued(self) -> Result<FirstStep, Fault> {
         self.turn.check_items()?;
         let first_choice = self.history.routes.first();
-        let relayed = first_choice.map(|route| wire::relayed_tools(&route.dialect.quirks));
+        let relayed = first_choice
+            .map(|route| wire::relayed_tools(&route.dialect.quirks, self.turn, &route.model));
         let params = AnswerParams {
             relayed_tools: relayed.unwrap_or_default(),
             ..Compaction::answer_params(&self.history.routes)
@@ -280,7 +300,8 @@ impl RoutedTurn<'_> {
         let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());
         let tools = runner.map(|runner| {
             let tools = runner.begin(ctx, turn, &self.history.session.id);
-            Box::new(ToolLoop::new(tools, self.history.clone(), max_tool_calls))
+            let history = self.history.clone();
+            Box::new(ToolLoop::new(tools, &ctx.owner, history, max_tool_calls))
         });
         let max_input = attempt.route.model.window().max_input();
         let estimate = attempt.answer_params.estimated_input_tokens;

@@ -6,6 +6,7 @@ use adapters::responses::assembler::{Assembler, AssemblerSettings};
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
 use registry::Route;
+use tokio::time::Instant;
 
 use super::context::TurnContext;
 use super::engine::Round;
@@ -79,6 +80,7 @@ pub(super) fn resolve_routes(
     shared: &SharedState,
     turn: &Turn<'_>,
 ) -> Result<Vec<Route>, Fault> {
+    let began = Instant::now();
     let observe = |routes: &[Route], near: &[String]| {
         ctx.observe(TurnEvent::Routes {
             asked: &turn.model,
@@ -101,6 +103,7 @@ pub(super) fn resolve_routes(
     let mut routes = config.registry.fallbacks(&turn.model, &first);
     routes.insert(0, first);
     observe(&routes, &[]);
+    ctx.log_stage("route", began);
     Ok(routes)
 }
 

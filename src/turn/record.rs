@@ -81,7 +81,11 @@ pub(super) struct Record {
     pub(super) usage_is_counted: bool,
     /// The model's price, if the registry has it.
     pub(super) price: Option<Price>,
+    /// What the tools of the turn have cost, in US dollars.
+    pub(super) tool_cost: f64,
     started: Instant,
+    /// When the last round began.
+    pub(super) round_began: Instant,
     first_event: Option<Duration>,
     outcome: Option<Outcome>,
     /// The final fault, redacted.
@@ -125,6 +129,7 @@ impl Record {
             earlier_usage: Usage::default(),
             earlier_estimate: 0,
             earlier_cost: Some(0.0),
+            tool_cost: 0.0,
             earlier_unshortened: Some(0.0),
             earlier_fits: true,
             earlier_is_counted: true,
@@ -134,6 +139,7 @@ impl Record {
             usage_is_counted: false,
             price: None,
             started: Instant::now(),
+            round_began: Instant::now(),
             first_event: None,
             outcome: None,
             fault: None,
@@ -280,6 +286,7 @@ impl Record {
         Spending {
             tokens: used.input.saturating_add(used.output),
             cost: self.earlier_cost.unwrap_or_default() + cost,
+            ..Spending::default()
         }
     }
 
@@ -291,6 +298,7 @@ impl Record {
 
     /// A further upstream answer is asked for. What the one before it used stays counted.
     pub(super) fn begin_round(&mut self) {
+        self.round_began = Instant::now();
         if let Some(usage) = self.last_usage() {
             self.earlier_cost = self.cost();
             self.earlier_unshortened = self.unshortened_cost();

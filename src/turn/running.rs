@@ -203,7 +203,7 @@ mod tests {
         let begin = |owner: &str| running.begin(&"req_1".into(), &owner.into());
         let asked = Spending {
             tokens: 7_000,
-            cost: 0.0,
+            ..Spending::default()
         };
         let check = |others: Spending| (others.tokens < 20_000).then_some(()).ok_or(());
         let turns: Vec<_> = (0..30).map(|_| begin("alice")).collect();

@@ -98,6 +98,8 @@ struct RememberedSession {
     records: SessionRecords,
     /// Whether hidden rounds were ever among the records.
     has_hidden_rounds: bool,
+    /// Whether some of them were forgotten since the store was last read.
+    lacks_hidden_rounds: bool,
     failures: Option<PromptFailures>,
 }
 
@@ -128,6 +130,20 @@ impl RememberedSession {
     /// The full name of the route of its last request.
     fn last_route(&self) -> Option<&str> {
         self.requests.last_route()
+    }
+
+    fn put_hidden_rounds(&mut self, rounds: &Arc<HiddenRounds>) {
+        let (bytes, anchors) = (rounds.bytes(), rounds.anchors().count());
+        if bytes > HIDDEN_LIMIT || anchors == 0 {
+            return;
+        }
+        let share = bytes.div_ceil(anchors);
+        for anchor in rounds.anchors() {
+            let key = (RecordKind::HiddenRounds, anchor.to_owned());
+            let value = RecordValue::Rounds(Arc::clone(rounds), share);
+            self.records.put(key, value);
+        }
+        self.has_hidden_rounds = true;
     }
 
     fn size(&self, (_, session): &SessionKey) -> usize {
@@ -482,23 +498,30 @@ impl SessionMemory {
         session: &str,
         rounds: &Arc<HiddenRounds>,
     ) {
-        if rounds.bytes() > HIDDEN_LIMIT {
-            return;
-        }
+        self.change(owner, session, |session| session.put_hidden_rounds(rounds));
+    }
+
+    /// Remembers all hidden rounds of a session that the store has.
+    pub(super) fn load_hidden_rounds(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        answers: &[Arc<HiddenRounds>],
+    ) {
         self.change(owner, session, |session| {
-            for anchor in rounds.anchors() {
-                let key = (RecordKind::HiddenRounds, anchor.to_owned());
-                let value = RecordValue::Rounds(Arc::clone(rounds));
-                session.records.put(key, value);
-                session.has_hidden_rounds = true;
+            session.lacks_hidden_rounds = false;
+            for rounds in answers {
+                session.put_hidden_rounds(rounds);
             }
         });
     }
 
-    /// Whether hidden rounds of a session are remembered.
-    pub(super) fn has_hidden_rounds(&self, owner: &Arc<str>, session: &str) -> bool {
-        self.read(owner, session, |session| session.has_hidden_rounds)
-            .unwrap_or(false)
+    /// Whether the hidden rounds of a session are remembered, and none of them was forgotten.
+    pub(super) fn has_all_hidden_rounds(&self, owner: &Arc<str>, session: &str) -> bool {
+        self.read(owner, session, |session| {
+            session.has_hidden_rounds && !session.lacks_hidden_rounds
+        })
+        .unwrap_or(false)
     }
 
     /// What the client did not see of the answers with these anchors, each answer once and in no
@@ -509,7 +532,8 @@ impl SessionMemory {
         session: &str,
         anchors: impl FnOnce() -> HashSet<String>,
     ) -> Vec<Arc<HiddenRounds>> {
-        if !self.has_hidden_rounds(owner, session) {
+        let has_any = self.read(owner, session, |session| session.has_hidden_rounds);
+        if has_any != Some(true) {
             return Vec::new();
         }
         // Made without the lock: it reads the whole history.
@@ -601,6 +625,7 @@ impl RememberedSessions {
         if session.bytes > self.limit / 2
             && let Some(record) = session.records.forget_oldest()
         {
+            session.lacks_hidden_rounds |= record.0 == RecordKind::HiddenRounds;
             self.count_again(&key, &mut session);
             self.forget_item(&key, record);
             self.by_key.insert_front(key, session);

@@ -125,11 +125,19 @@ impl SharedState {
         self.whole_sessions.put(owner, session, from, System.unix());
     }
 
-    /// Keeps what the client did not see of an answer, for its next request.
-    pub(super) fn keep_hidden_rounds(&self, owner: &Arc<str>, session: &str, rounds: HiddenRounds) {
-        self.rounds.put(owner, session, &rounds, System.unix());
-        self.memory
-            .keep_hidden_rounds(owner, session, &Arc::new(rounds));
+    /// Keeps what the client did not see of an answer so far, for its next request. Returns the
+    /// length of what is stored of it; `replaces` is what this returned for the same answer before,
+    /// or 0.
+    pub(super) fn keep_hidden_rounds(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        rounds: &Arc<HiddenRounds>,
+        replaces: usize,
+    ) -> usize {
+        self.memory.keep_hidden_rounds(owner, session, rounds);
+        let now = System.unix();
+        self.rounds.put(owner, session, rounds, replaces, now)
     }
 
     /// Stores the prompt of a request that was answered.

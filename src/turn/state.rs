@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::background::ResponseIdentity;
 use super::calibration::TokenCalibration;
 use super::tool_runner::RecordedToolCall;
-use crate::config::KeyOrigin;
+use crate::config::{KeyOrigin, ToolConfig};
 use crate::responses::{LoadedHistory, ResponseStore};
 use crate::upstream::LargestAnswer;
 
@@ -68,6 +68,9 @@ pub struct TurnState {
     /// The response of a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<ResponseIdentity>,
+    /// How much tools of the proxy might do.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub tool_limits: ToolConfig,
     /// How tool outputs were bounded.
     pub outputs: OutputPolicy,
     /// Where shortened outputs were stored.
@@ -112,6 +115,10 @@ pub struct ProviderState {
     /// Where its keys came from; `None` if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_origin: Option<KeyOrigin>,
+}
+
+fn is_usual(limits: &ToolConfig) -> bool {
+    *limits == ToolConfig::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]

@@ -1,50 +1,74 @@
 //! What clients did not see of answers, in the store: a session goes on after a restart with the
-//! same prompt. Only a session that has such answers, and is not in memory, waits for the store.
+//! same prompt. Only a session that has such answers, and not all of them in memory, waits for the
+//! store.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use adapters::hidden_rounds::HiddenRounds;
+use hashlink::LruCache;
 use parking_lot::Mutex;
 
 use super::session_memory::{SessionKey, SessionMemory};
-use crate::store::{HiddenRoundsRow, Store, StoreError};
+use crate::store::{MAX_HIDDEN_ROUNDS, SessionRow, Store, StoreError};
 
 /// The sessions with hidden rounds in the store, if there is one. Lives as long as the process.
-#[derive(Default)]
 pub(super) struct StoredRounds {
-    sessions: Mutex<HashSet<SessionKey>>,
+    /// No more than the store keeps, of which each has one answer at least.
+    sessions: Mutex<LruCache<SessionKey, ()>>,
     store: OnceLock<Arc<Store>>,
+}
+
+impl Default for StoredRounds {
+    fn default() -> Self {
+        Self {
+            sessions: Mutex::new(LruCache::new(MAX_HIDDEN_ROUNDS)),
+            store: OnceLock::new(),
+        }
+    }
 }
 
 impl StoredRounds {
     /// Reads from the store which sessions have hidden rounds, and keeps later ones there.
     pub(super) async fn keep_in(&self, store: &Arc<Store>) -> Result<(), StoreError> {
         let known = store.sessions_with_hidden_rounds().await?;
-        let known = known.into_iter();
-        let known = known.map(|(owner, session)| (owner.into(), session.into()));
-        self.sessions.lock().extend(known);
+        let mut sessions = self.sessions.lock();
+        for (owner, session) in known {
+            sessions.insert((owner.into(), session.into()), ());
+        }
+        drop(sessions);
         self.store.set(Arc::clone(store)).ok();
         Ok(())
     }
 
-    /// Stores the rounds of an answer that ended at the time `now`, in seconds since 1970. They are
-    /// lost if the store is busy.
-    pub(super) fn put(&self, owner: &Arc<str>, session: &str, rounds: &HiddenRounds, now: u64) {
+    /// Stores the rounds of an answer so far, at the time `now`, in seconds since 1970. Does not
+    /// wait for the disk; they are lost if the store is busy. Returns the length of what is stored
+    /// of the answer; `replaces` is what this returned for the same answer before, or 0.
+    pub(super) fn put(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        rounds: &HiddenRounds,
+        replaces: usize,
+        now: u64,
+    ) -> usize {
         let Some(store) = self.store.get() else {
-            return;
+            return 0;
         };
-        let is_queued = store.put_hidden_rounds(HiddenRoundsRow {
+        let rounds = serde_json::to_string(rounds).unwrap_or_default();
+        let bytes = rounds.len();
+        let answer = SessionRow {
             owner: owner.to_string(),
             session: session.to_owned(),
-            rounds: serde_json::to_string(rounds).unwrap_or_default(),
+            text: rounds,
             accessed: now,
-        });
-        if is_queued {
-            let key = (Arc::clone(owner), session.into());
-            self.sessions.lock().insert(key);
+        };
+        if !store.put_hidden_rounds(answer, replaces) {
+            return replaces;
         }
+        let key = (Arc::clone(owner), session.into());
+        self.sessions.lock().insert(key, ());
+        bytes
     }
 
     /// Whether any session has hidden rounds in the store.
@@ -52,10 +76,11 @@ impl StoredRounds {
         !self.sessions.lock().is_empty()
     }
 
-    /// Reads the hidden rounds of a session into memory, unless they are there.
+    /// Reads the hidden rounds of a session into memory, unless they are all there.
     pub(super) async fn load(&self, owner: &Arc<str>, session: &str, memory: &SessionMemory) {
         let key = (Arc::clone(owner), session.into());
-        if !self.sessions.lock().contains(&key) || memory.has_hidden_rounds(owner, session) {
+        if self.sessions.lock().get(&key).is_none() || memory.has_all_hidden_rounds(owner, session)
+        {
             return;
         }
         let Some(store) = self.store.get() else {
@@ -64,11 +89,10 @@ impl StoredRounds {
         match store.hidden_rounds(owner, session).await {
             Ok(found) => {
                 let (answers, _memory) = found.into_parts();
-                for rounds in answers {
-                    if let Ok(rounds) = serde_json::from_str(&rounds) {
-                        memory.keep_hidden_rounds(owner, session, &Arc::new(rounds));
-                    }
-                }
+                let answers = answers.iter();
+                let answers = answers.filter_map(|rounds| serde_json::from_str(rounds).ok());
+                let answers: Vec<_> = answers.map(Arc::new).collect();
+                memory.load_hidden_rounds(owner, session, &answers);
             }
             Err(error) => {
                 tracing::warn!("what tools have returned in a session cannot be read: {error}");
@@ -85,6 +109,8 @@ impl fmt::Debug for StoredRounds {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use adapters::hidden_rounds::HiddenEntry;
 
     use super::*;
@@ -107,7 +133,7 @@ mod tests {
             let stored = StoredRounds::default();
             stored.keep_in(&open()).await.unwrap();
             assert!(!stored.has_any());
-            stored.put(&owner, "s", &rounds, 1_000);
+            stored.put(&owner, "s", &rounds, 0, 1_000);
         }
         let stored = StoredRounds::default();
         stored.keep_in(&open()).await.unwrap();
@@ -116,8 +142,13 @@ mod tests {
         stored.load(&owner, "other", &memory).await;
         stored.load(&owner, "s", &memory).await;
         let anchors = || HashSet::from(["c1".to_owned()]);
-        let found = memory.hidden_rounds(&owner, "s", anchors);
-        assert_eq!(found, [Arc::new(rounds)]);
-        assert!(!memory.has_hidden_rounds(&owner, "other"));
+        let found = || memory.hidden_rounds(&owner, "s", anchors);
+        assert_eq!(found(), [Arc::new(rounds.clone())]);
+        // What memory has no room for is read again.
+        memory.set_limit(900);
+        assert!(found().is_empty());
+        memory.set_limit(usize::MAX);
+        stored.load(&owner, "s", &memory).await;
+        assert_eq!(found(), [Arc::new(rounds)]);
     }
 }

@@ -1,29 +1,119 @@
 //! The results of the calls of one round, within the room that they share.
 
+use std::collections::BTreeSet;
+
 use adapters::fair_share::fair_share;
+use adapters::plan::Retention;
+use adapters::plan::output::{ExcerptSource, ExcerptStyle, OutputMeasure, Wanted, measure};
+use adapters::responses::assembler::WithheldCall;
+use adapters::token_count::text_tokens;
+
+use crate::store::NewArtifact;
 
 /// The most bytes of all results of a round together.
 const ROUND_BYTES: usize = 50 << 10;
-/// What the line takes that says what was cut.
-const NOTICE_BYTES: usize = 160;
+/// The most tokens of all results of an answer, however large the model's window is.
+pub(super) const ANSWER_TOKENS: u64 = 128_000;
+/// With fewer tokens left than these no call is run: the shortest excerpts of all calls that a
+/// round may run take as many.
+pub(super) const MIN_ROUND_TOKENS: u64 = 8_000;
+/// A result of at most this many bytes is never shortened: no excerpt is shorter.
+const SHORT_RESULT: usize = 300;
+/// The most characters of an excerpt: as many as an output may have in the smallest window.
+const EXCERPT_CHARS: usize = 4_000;
 
-/// Cuts the longest of these texts, so that all of them fit. What was cut says so.
-pub(super) fn share_room(texts: Vec<String>) -> Vec<String> {
-    let needs = texts.iter().map(String::len);
-    let share = fair_share(&needs, ROUND_BYTES);
-    let cut = |text: String| {
-        if text.len() <= share {
-            return text;
+/// A result as the model gets it.
+pub(super) struct ResultForModel {
+    pub(super) text: String,
+    /// Whether `text` is an excerpt, because the result was too long.
+    pub(super) is_excerpt: bool,
+}
+
+/// The results of a round, each with its call. Those that are too long are replaced by an excerpt,
+/// once it is known which of them could be kept.
+pub(super) struct RoundResults<'c> {
+    calls: &'c [WithheldCall],
+    texts: Vec<String>,
+    /// The most bytes of a result.
+    share: usize,
+}
+
+impl<'c> RoundResults<'c> {
+    /// The results of a round. Those of its answer may have `tokens_left` more tokens.
+    pub(super) fn new(calls: &'c [WithheldCall], texts: Vec<String>, tokens_left: u64) -> Self {
+        let tokens: u64 = texts.iter().map(|text| text_tokens(text)).sum();
+        let room = if tokens <= tokens_left {
+            ROUND_BYTES
+        } else {
+            // No token has less than a byte.
+            let left = usize::try_from(tokens_left).unwrap_or(usize::MAX);
+            left.min(ROUND_BYTES)
+        };
+        let needs = texts.iter().map(String::len);
+        let share = fair_share(&needs, room).max(SHORT_RESULT);
+        Self {
+            calls,
+            texts,
+            share,
         }
-        let end = text.floor_char_boundary(share.saturating_sub(NOTICE_BYTES));
-        let shown = text.get(..end).unwrap_or_default();
-        format!(
-            "{shown}\n[Cut here: {} of {} bytes are shown, because the results of a round share {ROUND_BYTES} bytes. Ask for less at once to see more.]",
-            end,
-            text.len()
-        )
+    }
+
+    /// The results that are too long, whole.
+    pub(super) fn too_long(&self) -> Vec<NewArtifact> {
+        let results = self.calls.iter().zip(&self.texts);
+        let long = results.filter(|(_, text)| text.len() > self.share);
+        let artifact = |(call, text): (&WithheldCall, &String)| NewArtifact {
+            call_id: call.id.clone(),
+            ..NewArtifact::of_text(text.clone())
+        };
+        long.map(artifact).collect()
+    }
+
+    /// What the model gets. An excerpt names the artifact that has the whole, unless that is one of
+    /// `unkept`.
+    pub(super) fn for_model(
+        self,
+        retention: Retention,
+        unkept: &BTreeSet<String>,
+    ) -> Vec<ResultForModel> {
+        // A character may have four bytes.
+        let chars = (self.share / 4).min(EXCERPT_CHARS);
+        let shorten = |(call, text): (&WithheldCall, String)| {
+            if text.len() <= self.share {
+                return ResultForModel {
+                    text,
+                    is_excerpt: false,
+                };
+            }
+            let measured = measure(&text);
+            let retention = if unkept.contains(&measured.id) {
+                Retention::Nothing
+            } else {
+                retention
+            };
+            ResultForModel {
+                text: excerpt(call, &text, &measured, chars, retention),
+                is_excerpt: true,
+            }
+        };
+        let results = self.calls.iter().zip(self.texts);
+        results.map(shorten).collect()
+    }
+}
+
+fn excerpt(
+    call: &WithheldCall,
+    text: &str,
+    measured: &OutputMeasure,
+    chars: usize,
+    retention: Retention,
+) -> String {
+    let wanted = Wanted {
+        arguments: &call.arguments,
+        message: "",
     };
-    texts.into_iter().map(cut).collect()
+    let source = ExcerptSource::new(text, measured, wanted);
+    source.excerpt(&call.id, chars, ExcerptStyle::Adaptive, retention)
 }
 
 #[cfg(test)]
@@ -31,31 +121,45 @@ mod tests {
     use super::*;
 
     /// Promise: The results of the calls of a round take at most 50 KiB together; each has a fair
-    /// share of it, and one that was cut says so.
+    /// share of it. Of one that takes more the model gets an excerpt, which names the artifact that
+    /// has the whole if there is one.
     #[test]
     fn long_results_share_the_room() {
-        for (lengths, cut) in [
+        for (lengths, long) in [
             (vec![10, 20_000, 30_000], 0),
             (vec![40_000; 3], 3),
             (vec![10, 100, 200_000], 1),
             (vec![50 << 10], 0),
             (vec![3_000; 20], 20),
         ] {
-            let texts: Vec<String> = lengths
-                .iter()
-                .map(|length| "é".repeat(length / 2))
-                .collect();
-            let shared = share_room(texts.clone());
-            assert!(shared.iter().map(String::len).sum::<usize>() <= ROUND_BYTES);
-            let changed = shared
-                .iter()
-                .zip(&texts)
-                .filter(|(after, before)| after != before);
-            let changed: Vec<_> = changed.collect();
-            assert_eq!(changed.len(), cut);
-            for (after, before) in changed {
-                assert!(after.contains(&format!("of {} bytes are shown", before.len())));
-                assert!(after.len() + NOTICE_BYTES >= ROUND_BYTES / texts.len());
+            let calls = lengths.iter().enumerate().map(|(at, _)| WithheldCall {
+                id: format!("c{at}"),
+                name: "look".to_owned(),
+                arguments: "{}".to_owned(),
+                items: Vec::new(),
+            });
+            let calls: Vec<WithheldCall> = calls.collect();
+            let texts = lengths.iter().enumerate().map(|(at, length)| {
+                let mut text = format!("Zeile {at} über nichts.\n").repeat(length / 24 + 1);
+                text.truncate(text.floor_char_boundary(*length));
+                text
+            });
+            let texts: Vec<String> = texts.collect();
+            let results = RoundResults::new(&calls, texts.clone(), ANSWER_TOKENS);
+            let wholes = results.too_long();
+            assert_eq!(wholes.len(), long);
+            assert!(wholes.iter().all(|whole| texts.contains(&whole.text)));
+            let unkept = wholes.last().map(|whole| whole.id.clone());
+            let unkept: BTreeSet<String> = unkept.into_iter().collect();
+            let shown = results.for_model(Retention::Memory, &unkept).into_iter();
+            let shown: Vec<String> = shown.map(|result| result.text).collect();
+            assert!(shown.iter().map(String::len).sum::<usize>() <= ROUND_BYTES);
+            for (after, before) in shown.iter().zip(&texts) {
+                let id = measure(before).id;
+                let is_long = wholes.iter().any(|whole| whole.id == id);
+                assert_eq!(is_long, after != before);
+                let names_it = is_long && !unkept.contains(&id);
+                assert_eq!(after.contains(&id), names_it, "{after}");
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Tools that run in the proxy: what the engine asks of the code that runs them.
 
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use adapters::turn::Turn;
 use serde::{Deserialize, Serialize};
 
 use super::context::TurnContext;
+use crate::store::NewSource;
 
 /// The tools of the process. Part of the environment of a turn; a replay has one that returns what
 /// was recorded.
@@ -41,6 +43,40 @@ pub trait TurnTools: Send + Sync {
     /// Runs a call. It is dropped if it takes too long, if the client leaves or cancels, or if the
     /// process shuts down.
     fn run<'r>(&'r self, ctx: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r>;
+
+    /// What is stored of a call that has ended or was dropped. Asked for once, if the response is
+    /// stored.
+    fn take_record(&self, _call_id: &str) -> CallRecord {
+        CallRecord::default()
+    }
+
+    /// What calls have cost in US dollars since this was asked for last. It counts for the owner
+    /// already, and is no part of the turn: a replay costs nothing.
+    fn take_cost(&self) -> f64 {
+        0.0
+    }
+}
+
+/// What is stored of a call besides its result. It is no part of the turn: a replay has none.
+#[derive(Clone, Debug, Default)]
+pub struct CallRecord {
+    /// What it found or read.
+    pub sources: Vec<CallSource>,
+    /// The artifact that has what it read.
+    pub artifact_id: Option<String>,
+    /// The search engines that were asked, as JSON.
+    pub attempts: Option<String>,
+}
+
+/// A source of a call.
+#[derive(Clone, Debug)]
+pub struct CallSource {
+    /// The address under which it was asked for, or found.
+    pub asked: String,
+    /// What is known of it.
+    pub source: NewSource,
+    /// Where the text of the result shows it, in bytes.
+    pub shown: Range<usize>,
 }
 
 /// A call that runs.
@@ -49,8 +85,8 @@ pub type ToolFuture<'r> = Pin<Box<dyn Future<Output = ToolResult> + Send + 'r>>;
 /// How the calls of a tool may be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolEffect {
-    /// It changes nothing: its calls may run at the same time as others, an equal call gets the
-    /// result of the one before, and one that failed for want of an answer may be made again.
+    /// It changes nothing: its calls may run at the same time as others, and an equal call gets the
+    /// result of the one before.
     pub is_read_only: bool,
     /// How long a call may take.
     pub timeout: Duration,
@@ -78,10 +114,6 @@ pub struct ToolResult {
     /// The pages that the answer may cite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<CitedSource>,
-    /// Whether the same call may succeed if it is made once more. Not recorded: a replay has the
-    /// last result.
-    #[serde(skip)]
-    pub may_be_repeated: bool,
 }
 
 impl ToolResult {

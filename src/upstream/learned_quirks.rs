@@ -394,8 +394,7 @@ mod tests {
     }
 
     fn listed(window: u64, max_output: u64) -> Route {
-        let over = toml! { base_url = "https://lab.example/v1" };
-        let mut over = over;
+        let mut over = toml! { base_url = "https://lab.example/v1" };
         let model = format!("[[models]]\nid = \"m\"\nwindow = {window}\nmax_output = {max_output}");
         over.extend(model.parse::<toml::Table>().unwrap());
         let provider = registry::build("lab", over).unwrap().to_provider("lab");

@@ -44,15 +44,9 @@ def planted(value):
 
 def check(wanted: dict, proxy: kit.Proxy, folder: Path, shown_error: str):
     """Bundles the failed turn and all turns, replays them, and searches everything for secrets."""
-    (folder / "nowhere").mkdir()
-    for name, selection in (("failed", []), ("all", ["--since", "1h"])):
-        file = folder / f"{name}.bundle"
-        command(folder, "create-" + name, "bundle", "create", *selection, "--output", file, *proxy.flags)
+    for name, turns, *selection in (("failed", 1), ("all", wanted["turns"], "--since", "1h")):
+        file = replayed(proxy, folder, name, turns, *selection)
         shown = command(folder, "show-" + name, "bundle", "show", file)
-        replayed = command(folder, "replay-" + name, "replay", file)
-        turns = 1 if name == "failed" else wanted["turns"]
-        if (equal := len(re.findall(r"^turn \d+.*: equal$|^equal$", replayed, re.M))) != turns:
-            raise kit.Failure(f"{equal} of {turns} turns are equal:\n{replayed}")
         for part, content in unpacked(file).items():
             free_of_canaries(f"{part} of {name}", content)
         free_of_canaries(f"what `bundle show` prints of {name}", shown.encode())
@@ -64,6 +58,17 @@ def check(wanted: dict, proxy: kit.Proxy, folder: Path, shown_error: str):
             if content.startswith(b"\x28\xb5\x2f\xfd"):
                 content = b"".join(unpacked(path).values())
             free_of_canaries(str(path), content)
+
+
+def replayed(proxy: kit.Proxy, folder: Path, name: str, turns: int, *selection: str) -> Path:
+    """Bundles so many turns and replays them from the file alone; the replays must be equal. Returns the file."""
+    (folder / "nowhere").mkdir(exist_ok=True)
+    file = folder / f"{name}.bundle"
+    command(folder, "create-" + name, "bundle", "create", *selection, "--output", file, *proxy.flags)
+    output = command(folder, "replay-" + name, "replay", file)
+    if (equal := len(re.findall(r"^turn \d+.*: equal$|^equal$", output, re.M))) != turns:
+        raise kit.Failure(f"{equal} of {turns} turns are equal:\n{output}")
+    return file
 
 
 def command(folder: Path, name: str, *arguments) -> str:

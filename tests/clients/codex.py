@@ -209,7 +209,8 @@ class Session:
         self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": options.get("token", "any")}
         self.proxy, self.config, self.is_set_up = proxy, home / "config.toml", "setup" in options
         provider = "" if self.is_set_up else own_provider(proxy, options)
-        self.user_config = "\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options), options.get("config", "").replace("%work%", str(self.work))])
+        keys = QUIET_KEYS.replace("disabled", options.get("web_search", "disabled"))
+        self.user_config = "\n".join([keys, provider, QUIET_TABLES, mcp(options), options.get("config", "").replace("%work%", str(self.work))])
         for name, content in options.get("home", {}).items():
             (home / name).write_text(content)
         self.config.write_text(self.user_config)

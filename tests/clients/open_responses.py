@@ -10,7 +10,6 @@ from pathlib import Path
 
 import kit
 import sdk
-import stored
 
 
 def run(case: dict, folder: Path):
@@ -21,7 +20,7 @@ def run(case: dict, folder: Path):
     streams.mkdir()
     with kit.proxy_for(case, folder) as proxy:
         sdk.run_with(case, folder, proxy, [python, kit.HERE / "programs/open_responses_client.py"], "suite", [streams])
-    stored.check_streams(sorted(streams.glob("*.sse")))
+    kit.check_streams(sorted(streams.glob("*.sse")))
 
 
 def probe(case: dict, folder: Path) -> str:

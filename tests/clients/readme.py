@@ -11,7 +11,6 @@ import contextlib
 import json
 import re
 import urllib.request
-import tomllib
 from pathlib import Path
 
 import kit

@@ -2,12 +2,13 @@
 """Acceptance tests with real client programs: run.py [--jobs N] [--strict] [--keep] [filter]
 
 Needs the proxy ($RESPONDENT_BIN, else target/release/respondent) with respondent-kit beside it, and the
-programs that install.sh installs. Prints a line for each case and the totals last. Exits with 1 when a
-case failed, or with --strict when its program is not installed. Each case has its own temporary folder,
-which --keep leaves in place.
+programs that install.sh installs. Prints a line for each case, and last the time of each client and the
+totals. Exits with 1 when a case failed, or with --strict when its program is not installed. Each case has
+its own temporary folder, which --keep leaves in place.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import shutil
@@ -29,6 +30,7 @@ import openai_python
 import openapi
 import packages
 import readme
+import search
 import stored
 import trouble
 
@@ -44,6 +46,7 @@ CLIENTS = {
     "openapi": openapi,
     "packages": packages,
     "readme": readme,
+    "search": search,
     "stored": stored,
     "trouble": trouble,
 }
@@ -67,21 +70,26 @@ def load(filter_text: str) -> list[tuple[str, dict]]:
     return [(name, case) for name, case in named if filter_text in name]
 
 
-def run_case(name: str, case: dict, keep: bool) -> tuple[str, str, str]:
-    """Runs a case and returns (name, verdict, detail)."""
-    folder = Path(tempfile.mkdtemp(prefix="respondent-"))
+def run_case(name: str, case: dict, keep: bool) -> tuple[str, str, str, float]:
+    """Runs a case and returns (name, verdict, detail, seconds)."""
     start = time.monotonic()
+    verdict, detail = verdict_of(name, case, keep)
+    seconds = time.monotonic() - start
+    return name, verdict, detail or f"{seconds:.1f} s", seconds
+
+
+def verdict_of(name: str, case: dict, keep: bool) -> tuple[str, str | None]:
+    folder = Path(tempfile.mkdtemp(prefix="respondent-"))
     try:
-        note = CLIENTS[name.split("/")[0]].run(case, folder)
-        return name, "ok", note or f"{time.monotonic() - start:.1f} s"
+        return "ok", CLIENTS[name.split("/")[0]].run(case, folder)
     except kit.Skip as reason:
-        return name, "SKIPPED", str(reason)
+        return "SKIPPED", str(reason)
     except kit.NotInstalled as reason:
-        return name, "MISSING", str(reason)
+        return "MISSING", str(reason)
     except kit.Failure as reason:
-        return name, "FAILED", f"{reason}\n{outputs(folder)}"
+        return "FAILED", f"{reason}\n{outputs(folder)}"
     except Exception:
-        return name, "FAILED", f"{traceback.format_exc()}\n{outputs(folder)}"
+        return "FAILED", f"{traceback.format_exc()}\n{outputs(folder)}"
     finally:
         if keep:
             print(f"     {name} left {folder}", flush=True)
@@ -116,13 +124,16 @@ def main() -> int:
         return 2
     # The longest cases first, so that no worker starts one of them last.
     cases.sort(key=lambda named: -named[1].get("seconds", 60))
+    spent = collections.Counter()
     totals = {"ok": 0, "FAILED": 0, "SKIPPED": 0, "MISSING": 0}
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
         runs = [pool.submit(run_case, name, case, chosen.keep) for name, case in cases]
         for finished in concurrent.futures.as_completed(runs):
-            name, verdict, detail = finished.result()
+            name, verdict, detail, seconds = finished.result()
+            spent[name.split("/")[0]] += seconds
             totals[verdict] += 1
             print(f"{verdict:7} {name}: {detail}", flush=True)
+    print("spent: " + ", ".join(f"{client} {seconds:.0f} s" for client, seconds in spent.most_common()))
     skipped = totals["SKIPPED"] + totals["MISSING"]
     print(f"{totals['ok']} passed, {totals['FAILED']} failed, {skipped} skipped")
     return 1 if totals["FAILED"] or (chosen.strict and totals["MISSING"]) else 0

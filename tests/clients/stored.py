@@ -9,7 +9,6 @@ import contextlib
 import http.server
 import json
 import shutil
-import subprocess
 import threading
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def run(case: dict, folder: Path):
             more = webhook_to(streams) if case.get("webhook") else contextlib.nullcontext("")
             with more as config, upstream_of(case | {"upstream": upstream, "expect": expect, "config": config}, subfolder) as (one, proxy):
                 sdk.run_with(one, subfolder, proxy, [starter, kit.HERE / "programs" / program], case["program"], [streams])
-            check_streams(sorted(streams.glob("*.sse")))
+            kit.check_streams(sorted(streams.glob("*.sse")))
         except kit.Failure as reason:
             raise kit.Failure(f"{upstream}: {reason}") from None
 
@@ -79,12 +78,3 @@ def upstream_of(case: dict, folder: Path):
     else:
         with kit.proxy_for(case, folder) as proxy:
             yield case, proxy
-
-
-def check_streams(streams: list[Path]):
-    """Judges whole streams by every rule of the strict checker."""
-    if not streams:
-        return
-    checked = subprocess.run([kit.kit_program(), "check", *streams], capture_output=True, text=True, timeout=60)
-    if checked.returncode != 0:
-        raise kit.Failure(f"the strict checker refuses a stream: {checked.stderr}")

@@ -1,7 +1,8 @@
 """A web with one search engine and one server, in a network that has nothing else.
 
 The server has a public address, which is that of the loopback interface of such a network: pages of other addresses
-are not read. A case has the `results` of every search and the `pages` by path.
+are not read. A web has the `results` of every search, without which the engine refuses, and the `pages` by path: their
+HTML, or the status of one that fails. With `refuses` the engine refuses one of so many searches.
 """
 
 import fcntl
@@ -24,13 +25,20 @@ CONFIG = f'[search]\norder = ["searxng"]\n[search.searxng]\nbase_url = "http://{
 class Web:
     """Runs both. `asked` has the path of each request, without its query."""
 
-    def __init__(self, web: dict):
+    def __init__(self, web: dict | str):
+        if isinstance(web, str):
+            web = json.loads((kit.HERE / web).read_text())
         add_address()
         self.asked: list[str] = []
-        results = [result | {"url": f"http://{SERVER}{result['url']}"} for result in web["results"]]
-        found = ("application/json", json.dumps({"results": results}))
-        pages = {path: ("text/html; charset=utf-8", page) for path, page in web["pages"].items()}
-        self.servers = [self._start(ENGINE, {"/search": found}), self._start((SERVER, 80), pages)]
+        self.refuses = web.get("refuses")
+        found = {}
+        if "results" in web:
+            results = [result | {"url": f"http://{SERVER}{result['url']}"} for result in web["results"]]
+            found["/search"] = (200, "application/json", json.dumps({"results": results}))
+        pages = {}
+        for path, page in web["pages"].items():
+            pages[path] = (page, "text/plain", "") if isinstance(page, int) else (200, "text/html; charset=utf-8", page)
+        self.servers = [self._start(ENGINE, found, 429), self._start((SERVER, 80), pages, 404)]
 
     def __enter__(self):
         return self
@@ -40,15 +48,15 @@ class Web:
             server.shutdown()
             server.server_close()
 
-    def _start(web, address, answers):
+    def _start(web, address, answers, other):
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 path = self.path.split("?")[0]
                 web.asked.append(path)
-                if path not in answers:
-                    return self.send_error(404)
-                kind, body = answers[path]
-                self.send_response(200)
+                status, kind, body = answers.get(path, (other, "text/plain", ""))
+                if web.refuses and path == "/search" and web.asked.count(path) % web.refuses == 0:
+                    status = 429
+                self.send_response(status)
                 self.send_header("content-type", kind)
                 self.end_headers()
                 self.wfile.write(body.encode())
@@ -69,10 +77,10 @@ def run_with(case: dict, folder: Path, run_alone):
     os.chdir(folder)
     (folder / "work").rmdir()
     expect = dict(case["expect"])
-    asked = expect.pop("web")
+    asked = expect.pop("web", None)
     with Web(case["web"]) as served:
         run_alone(case | {"expect": expect, "config": case.get("config", "") + CONFIG}, folder)
-        if served.asked != asked:
+        if asked is not None and served.asked != asked:
             raise kit.Failure(f"the web was asked for {served.asked}, not {asked}")
 
 

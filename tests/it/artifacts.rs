@@ -88,7 +88,7 @@ async fn server(texts: &[&str]) -> Server {
     let live = Arc::new(ArcSwap::from_pointee(config));
     let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
     let metrics = Arc::new(Metrics::new());
-    let web = LiveWebTools::new(Arc::clone(&live), metrics.web().clone());
+    let web = LiveWebTools::new(Arc::clone(&live), &metrics);
     let web = Arc::new(web);
     let service = Service::new(
         live,

@@ -13,7 +13,7 @@ use simulated_cache::SimulatedCache;
 const MODEL: &str = "[[providers.up.models]]\nid = \"m\"\nwindow = 131072\n\
     price = { input = 1.0, cached_input = 0.1, output = 10.0 }\n";
 
-fn setup() -> Setup {
+pub fn setup() -> Setup {
     Setup::new()
         .server("log = \"info\"\nlog_format = \"json\"")
         .tables(MODEL)
@@ -43,8 +43,7 @@ async fn record(proxy: &Proxy, body: &Value) -> Value {
     let reply = proxy.post(body).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     let id = reply.header("x-request-id").unwrap();
-    proxy.wait_for_log(id).await;
-    let log = proxy.log();
+    let log = proxy.wait_for_log(id).await;
     let line = log.lines().find(|line| line.contains(id));
     serde_json::from_str(line.unwrap()).unwrap()
 }

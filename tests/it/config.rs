@@ -154,9 +154,8 @@ async fn a_refused_host_and_origin_are_logged_once() {
             assert!(reply.contains(&named.replace('"', "\\\"")), "{reply}");
         }
     }
-    proxy.wait_for_log(named).await;
+    let log = proxy.wait_for_log(named).await;
     let origin = "refused: Web pages of the origin \"http://evil.example\" may not call";
-    let log = proxy.log();
     assert_eq!(log.matches(origin).count(), 1, "{log}");
     assert_eq!(
         log.matches("refused: This server does not").count(),
@@ -371,6 +370,9 @@ async fn a_new_provider_is_one_file() {
     let sent = acme.requests().last().unwrap().json();
     assert_eq!(sent["messages"][0]["role"], "system");
     assert_eq!(sent.get("reasoning_effort"), None);
+    proxy
+        .wait_for_metric("respondent_turns_total", "", 2.0)
+        .await;
     let labels = r#"{provider="acme",model="acme-2"}"#;
     let cost = proxy.metric("respondent_cost_dollars_total", labels).await;
     assert!(cost > 0.0 && cost < 0.01, "{cost}");

@@ -489,5 +489,5 @@ async fn a_list_gets_the_key_and_its_answer_does_not_leave_us() {
         keys.iter().all(|key| key == "Bearer key-of-a-command"),
         "{keys:?}"
     );
-    assert!(!proxy.log().contains("key-of-a-command"));
+    assert!(!proxy.whole_log().await.contains("key-of-a-command"));
 }

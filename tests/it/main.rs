@@ -25,12 +25,13 @@ mod dialects;
 mod discovery;
 mod doctor;
 mod edge;
-mod fake_web;
 mod faults;
 mod kept;
 mod layers;
 mod literals;
 mod openapi;
+#[cfg(feature = "pdf")]
+mod pdf;
 mod prefix;
 mod prompts;
 mod proxy;

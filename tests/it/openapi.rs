@@ -249,6 +249,8 @@ impl Things {
             {"role": "user", "content": "x"},
             {"type": "function_call", "call_id": "call_1", "name": "run", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "call_1", "output": log},
+            {"type": "web_search_call", "id": "ws_1", "status": "completed",
+                "action": {"type": "open_page", "url": "https://a.example/"}},
         ]);
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let response = made("POST /v1/responses", asks(input, json!({}))).await;
@@ -286,7 +288,10 @@ impl Things {
             route.to_owned()
         };
         if exist {
-            return request.replace("{id}", id).replace("{item}", &self.item);
+            return request
+                .replace("{id}", id)
+                .replace("{item}", &self.item)
+                .replace("{source}", "1");
         }
         let id = if id == "up/m" {
             "none/x".to_owned()
@@ -296,6 +301,7 @@ impl Things {
         request
             .replace("{id}", &id)
             .replace("{item}", &unknown(&self.item))
+            .replace("{source}", "1")
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use crate::child;
 use crate::counted::{self, LiveBytes};
@@ -258,6 +259,8 @@ pub struct Proxy {
     pub first_line: Option<String>,
     child: Child,
     output: Arc<OutputLog>,
+    /// They end with the streams of the program.
+    output_readers: Vec<JoinHandle<()>>,
 }
 
 /// The output of the program so far, from both streams.
@@ -300,7 +303,8 @@ impl Proxy {
     pub async fn start_in_folder(folder: TempDir, setup: &Setup) -> Self {
         let mut child = setup.command(folder.path()).spawn().unwrap();
         let output = Arc::<OutputLog>::default();
-        tokio::spawn(Arc::clone(&output).collect(child.stderr.take().unwrap()));
+        let stderr = Arc::clone(&output).collect(child.stderr.take().unwrap());
+        let stderr = tokio::spawn(stderr);
         let mut greeting = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         greeting.read_line(&mut line).await.unwrap();
@@ -325,27 +329,42 @@ impl Proxy {
                 output.text.lock().unwrap()
             );
         };
-        tokio::spawn(Arc::clone(&output).collect(greeting));
+        let stdout = tokio::spawn(Arc::clone(&output).collect(greeting));
         Self {
             address,
             folder,
             first_line,
             child,
             output,
+            output_readers: vec![stdout, stderr],
         }
     }
 
-    /// Everything that the program has logged so far.
+    /// What the program has logged so far. It lags behind the replies, so a test that needs a line
+    /// waits for it; after [`Self::wait_for_exit`] it is complete.
     pub fn log(&self) -> String {
         self.output.text.lock().unwrap().clone()
     }
 
-    /// Waits until the log contains this text.
-    pub async fn wait_for_log(&self, what: &str) {
+    /// Ends the program, and returns all that it has logged.
+    pub async fn whole_log(mut self) -> String {
+        self.terminate();
+        self.wait_for_exit().await;
+        self.log()
+    }
+
+    /// Waits until the log contains this text, and returns the log.
+    pub async fn wait_for_log(&self, what: &str) -> String {
+        self.wait_for_log_times(what, 1).await
+    }
+
+    /// Waits until the log contains this text so many times, and returns the log.
+    pub async fn wait_for_log_times(&self, what: &str, count: usize) -> String {
         loop {
             let changed = self.output.changed.notified();
-            if self.log().contains(what) {
-                return;
+            let log = self.log();
+            if log.matches(what).count() >= count {
+                return log;
             }
             changed.await;
         }
@@ -568,9 +587,13 @@ impl Proxy {
         self.child.kill().await.unwrap();
     }
 
-    /// Waits until the program has exited.
+    /// Waits until the program has exited and its log is complete.
     pub async fn wait_for_exit(&mut self) -> ExitStatus {
-        self.child.wait().await.unwrap()
+        let status = self.child.wait().await.unwrap();
+        for reader in self.output_readers.drain(..) {
+            reader.await.unwrap();
+        }
+        status
     }
 }
 

@@ -3,42 +3,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kit::player::PlayerWire;
+use kit::web::{WebAnswer, WebServer, WebServerRequest};
 use serde_json::{Value, json};
 
-use crate::fake_web::{FakeAnswer, FakeRequest, FakeServer};
 use crate::faults::player;
 use crate::proxy::{Proxy, Setup};
 
 const JSON: &str = "application/json";
 
 /// SerpApi, OpenRouter and DuckDuckGo in one server. The first `broken` of them answer with errors.
-async fn engines(broken: &Arc<AtomicUsize>) -> FakeServer {
+async fn engines(broken: &Arc<AtomicUsize>) -> WebServer {
     let broken = Arc::clone(broken);
-    FakeServer::start(move |request| founding_engine(request, broken.load(Ordering::Relaxed))).await
+    WebServer::start(move |request| founding_engine(request, broken.load(Ordering::Relaxed)))
+        .await
+        .unwrap()
 }
 
-fn founding_engine(request: &FakeRequest, broken: usize) -> FakeAnswer {
-    let path = request.path();
+fn founding_engine(request: &WebServerRequest, broken: usize) -> WebAnswer {
+    let path = request.path.as_str();
     let (at, good) = if path.starts_with("/serp/search.json?") {
         let found = json!({"organic_results": [
             {"title": "From SerpApi", "link": "https://a.example/", "snippet": "An excerpt."},
             {"title": "Again", "link": "https://b.example/"},
         ]});
-        (0, (200, JSON, found.to_string()))
+        (0, WebAnswer::new(200, JSON, found.to_string()))
     } else if path == "/or/chat/completions" {
         let citation =
             json!({"url": "https://c.example/", "title": "From a model", "content": "A text."});
         let cited = json!([{"type": "url_citation", "url_citation": citation}]);
         let message = json!({"role": "assistant", "content": "x", "annotations": cited});
         let found = json!({"choices": [{"message": message}]});
-        (1, (200, JSON, found.to_string()))
+        (1, WebAnswer::new(200, JSON, found.to_string()))
     } else if path == "/ddg/html/" {
         let target = "//duckduckgo.com/l/?uddg=https%3A%2F%2Fd.example%2F%3Fq%3D1&rut=x";
         let page = format!(
             "<div class=\"result\"><a class=\"result__a\" href=\"{target}\">From a <b>page</b></a>\
              <a class=\"result__snippet\">An excerpt.</a></div>"
         );
-        (2, (200, "text/html", page))
+        (2, WebAnswer::new(200, "text/html", page))
     } else {
         panic!("{request:?}")
     };
@@ -46,14 +48,14 @@ fn founding_engine(request: &FakeRequest, broken: usize) -> FakeAnswer {
         return good;
     }
     match at {
-        2 => (200, "text/html", "<div class=\"anomaly-modal\">".to_owned()),
-        0 => (500, JSON, "{\"error\":\"not with key-of-serp\"}".to_owned()),
-        _ => (500, JSON, "{\"error\":\"no\"}".to_owned()),
+        2 => WebAnswer::new(200, "text/html", "<div class=\"anomaly-modal\">"),
+        0 => WebAnswer::new(500, JSON, "{\"error\":\"not with key-of-serp\"}"),
+        _ => WebAnswer::new(500, JSON, "{\"error\":\"no\"}"),
     }
 }
 
 /// The founding order, with these tables of keys.
-fn founding(engines: &FakeServer, keys: &str) -> Setup {
+fn founding(engines: &WebServer, keys: &str) -> Setup {
     let base =
         |name: &str, path: &str| format!("[search.{name}]\nbase_url = \"{}\"\n", engines.url(path));
     let tables = format!(
@@ -72,9 +74,9 @@ async fn search(proxy: &Proxy, body: &Value) -> Value {
 }
 
 /// The paths of the requests since the last call, without their queries.
-fn asked(engines: &FakeServer, seen: &mut usize) -> Vec<String> {
+fn asked(engines: &WebServer, seen: &mut usize) -> Vec<String> {
     let requests = engines.requests();
-    let path = |request: &FakeRequest| request.path().split('?').next().unwrap().to_owned();
+    let path = |request: &WebServerRequest| request.path.split('?').next().unwrap().to_owned();
     let new = requests[*seen..].iter().map(path).collect();
     *seen = requests.len();
     new
@@ -136,10 +138,10 @@ async fn search_engines_are_asked_in_the_founding_order() {
         assert_eq!(again["results"][0]["url"], url);
     }
     let requests = engines.requests();
-    let form = requests.iter().find(|it| it.path() == page);
+    let form = requests.iter().find(|it| it.path == page);
     let form = &form.unwrap().body;
     assert!(form.contains("q=words+2"), "{form}");
-    let path = requests[0].path();
+    let path = &requests[0].path;
     assert!(
         path.contains("engine=duckduckgo") && path.contains("q=words+0"),
         "{path}"
@@ -159,8 +161,7 @@ async fn search_engines_are_asked_in_the_founding_order() {
         .metric("respondent_web_searches_cached_total", "")
         .await;
     assert!((cached - 3.0).abs() < f64::EPSILON, "{cached}");
-    let log = proxy.log();
-    assert!(log.contains("serpapi found 2 pages in "), "{log}");
+    let log = proxy.wait_for_log("serpapi found 2 pages in ").await;
     assert!(!log.contains("words") && !log.contains("key-of"), "{log}");
 }
 
@@ -313,7 +314,9 @@ async fn what_a_search_cannot_be_is_refused() {
 /// was not read is part of the answer, and no error of the request.
 #[kit::test]
 async fn a_page_of_this_machine_is_not_read() {
-    let private = FakeServer::start(|_| (200, "text/html", "<p>secret".repeat(99))).await;
+    let page = "<p>secret".repeat(99);
+    let private = WebServer::start(move |_| WebAnswer::new(200, "text/html", &page));
+    let private = private.await.unwrap();
     let player = player(PlayerWire::Chat).await;
     let setup = Setup::new().tables("[search]\norder = []");
     let proxy = Proxy::start_with(&player, setup.clone()).await;

@@ -1,12 +1,12 @@
 //! `POST /v1/alpha/search`: the searches that Codex runs itself.
 use kit::player::PlayerWire;
+use kit::web::{WebAnswer, WebServer};
 use serde_json::{Value, json};
 
-use crate::fake_web::FakeServer;
 use crate::faults::player;
 use crate::proxy::Proxy;
 use crate::proxy::Setup;
-use crate::stored::{client, send};
+use crate::stored::{client, killed, restarted, send};
 
 const ROUTE: &str = "POST /v1/alpha/search";
 
@@ -22,13 +22,14 @@ async fn run(proxy: &Proxy, token: &str, commands: Value) -> String {
 /// called. A page of this machine is not read, and neither is anything while searches are off.
 #[kit::test]
 async fn the_ids_of_a_session_are_those_of_its_client() {
-    let engine = FakeServer::start(|_| {
+    let engine = WebServer::start(|_| {
         let found = json!({"organic_results": [
             {"title": "Tea", "link": "http://127.0.0.1:8080/tea", "snippet": "About tea."},
         ]});
-        (200, "application/json", found.to_string())
+        WebAnswer::new(200, "application/json", found.to_string())
     })
-    .await;
+    .await
+    .unwrap();
     let player = player(PlayerWire::Chat).await;
     let tables = format!(
         "[search]\norder = [\"serpapi\"]\n[search.serpapi]\nbase_url = \"{}\"\nkey = \"key\"\n",
@@ -63,4 +64,43 @@ async fn the_ids_of_a_session_are_those_of_its_client() {
     let body = json!({"id": "session", "commands": search});
     let refused = send(&off, "local", ROUTE, &body).await.error(404);
     assert_eq!(refused["code"], "search_off");
+}
+
+/// Promise: The ids by which a session names pages mean the same pages after a restart or a kill,
+/// and are not given again. Another session has its own.
+#[kit::test]
+async fn the_ids_of_a_session_outlive_the_program() {
+    let engine = WebServer::start(|request| {
+        let nth = if request.path.contains("coffee") { 2 } else { 1 };
+        let found = json!({"organic_results": [
+            {"title": "Drinks", "link": format!("http://127.0.0.1:8080/{nth}"), "snippet": "A text."},
+        ]});
+        WebAnswer::new(200, "application/json", found.to_string())
+    })
+    .await
+    .unwrap();
+    let player = player(PlayerWire::Chat).await;
+    let setup = Setup::new().tables(&format!(
+        "[search]\norder = [\"serpapi\"]\n[search.serpapi]\nbase_url = \"{}\"\nkey = \"key\"\n",
+        engine.url("/serp")
+    ));
+    let search = |q: &str| json!({"search_query": [{"q": q}]});
+    let open = |id: &str| json!({"open": [{"ref_id": id}]});
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    run(&proxy, "", search("tea")).await;
+    for is_killed in [false, true] {
+        proxy = if is_killed {
+            killed(proxy, &setup).await
+        } else {
+            restarted(proxy, &setup).await
+        };
+        let opened = run(&proxy, "", open("turn0search0")).await;
+        let address = "http://127.0.0.1:8080/1 could not be read: 127.0.0.1 is not an address";
+        assert!(opened.contains(address), "killed: {is_killed}: {opened}");
+        let found = run(&proxy, "", search("coffee")).await;
+        assert!(!found.contains("[turn0search0]"), "{found}");
+        let other = json!({"id": "other", "commands": open("turn0search0")});
+        let other = send(&proxy, "", ROUTE, &other).await.body;
+        assert!(other.contains("is no reference of this session"), "{other}");
+    }
 }

@@ -233,7 +233,8 @@ async fn a_data_directory_can_be_used_again_after_its_server_has_ended() {
     first.terminate();
     first.wait_for_exit().await;
     let second = Proxy::start_for_url(UNUSED_URL, setup).await;
-    assert!(!second.log().contains("ARTIFACT_STORE"), "{}", second.log());
+    let log = second.whole_log().await;
+    assert!(!log.contains("ARTIFACT_STORE"), "{log}");
 }
 
 #[kit::test]

@@ -199,7 +199,7 @@ async fn play(wire: PlayerWire, setup: Setup, cases: Vec<TurnCase>) {
             assert_eq!(stream.response["status"], whole["status"], "{}", case.name);
         }
     }
-    assert!(!proxy.log().contains("panicked"));
+    assert!(!proxy.whole_log().await.contains("panicked"));
 }
 
 /// The provider gets the tool as a function. One that takes it as it is writes the patch itself,

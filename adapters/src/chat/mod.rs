@@ -9,6 +9,7 @@
 //! | `history` | writes the messages |
 //! | `encode` | writes the rest of the request around them |
 //! | `decode` | reads chunks and whole answers |
+//! | `provider_search` | the provider's own search of the web |
 //! | `reasoning_state` | what later requests need of an answer |
 //! | `refusals` | the quirk patches that refusals lead to |
 //! | `patch` | what such a patch changes |
@@ -23,6 +24,7 @@ pub(crate) mod observe;
 mod options;
 mod parts;
 pub(crate) mod patch;
+pub(crate) mod provider_search;
 pub(crate) mod reasoning_fields;
 pub(crate) mod reasoning_state;
 pub(crate) mod refusals;

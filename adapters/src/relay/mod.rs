@@ -13,5 +13,18 @@ pub(crate) mod refusals;
 pub(crate) use self::decode::RelayDecoder;
 pub(crate) use self::encode::encode;
 
+use registry::{EnumSet, RelayQuirks, RelayToolKind};
+
+use crate::tools::ProviderToolUse;
+use crate::turn::Turn;
+
+/// See [`crate::wire::relayed_tools`].
+pub(crate) fn relayed_tools(turn: &Turn<'_>, quirks: &RelayQuirks) -> EnumSet<RelayToolKind> {
+    match turn.tools.provider_tools() {
+        ProviderToolUse::WhereEqual | ProviderToolUse::Always => quirks.tools,
+        ProviderToolUse::Never => quirks.tools.without(RelayToolKind::WebSearch),
+    }
+}
+
 /// The path of the endpoint below a provider's base URL.
 pub(crate) const PATH: &str = "/responses";

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use crate::responses::request::TurnSource;
     use crate::stop_flag::StopReason;
-    use crate::tools::ProxyTool;
+    use crate::tools::{ProviderToolUse, ProxyTool};
 
     #[test]
     fn reading_the_items_of_a_body_can_be_stopped() {
@@ -278,6 +278,7 @@ mod tests {
             description: String::new(),
             parameters: "{}".to_owned(),
             in_place_of: Some(RelayToolKind::WebSearch),
+            provider_tool: ProviderToolUse::default(),
         };
         let source = TurnSource::new(body.to_string()).with_proxy_tools(vec![search]);
         let turn = source.turn().unwrap();

@@ -55,6 +55,16 @@ struct Definition<'a> {
 }
 only_from_object!(Definition, "an object");
 
+/// Estimates the tokens of a text.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate; no text has 2^52 tokens"
+)]
+pub fn text_tokens(text: &str) -> u64 {
+    tokens(text).ceil() as u64
+}
+
 /// Estimates the input tokens of a turn that is sent by this plan.
 #[expect(
     clippy::cast_possible_truncation,

@@ -9,7 +9,6 @@
 
 use std::borrow::Cow;
 
-use registry::RelayToolKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -54,17 +53,6 @@ struct ToolFormat<'a> {
 only_from_object!(ToolFormat, "an object");
 
 impl<'a> Toolbox<'a> {
-    /// Whether a hosted tool of this type runs in the proxy. Its functions are added behind the
-    /// client's tools.
-    fn takes_hosted(&mut self, kind: &str) -> bool {
-        let kind = RelayToolKind::of_definition(kind);
-        let kind = kind.filter(|kind| self.runnable.contains(*kind));
-        kind.is_some_and(|kind| {
-            self.hosted = self.hosted.with(kind);
-            true
-        })
-    }
-
     /// Adds the tools of a JSON list of tool definitions, which is the request's own, that of
     /// an `additional_tools` item, or what a search found. The types of tools that cannot run
     /// here are appended to `dropped`. An error names the parameter `tools`; one is that there

@@ -12,6 +12,9 @@ use crate::turn::Turn;
 /// At most this many names are told.
 const MAX_NAMES: usize = 16;
 
+/// The type of the hosted search, in notes.
+pub(crate) const WEB_SEARCH: &str = "web_search";
+
 /// Whether the upstream runs tools of this type.
 fn runs(relayed: EnumSet<RelayToolKind>, kind: &str) -> bool {
     RelayToolKind::of_definition(kind).is_some_and(|kind| relayed.contains(kind))
@@ -25,15 +28,18 @@ pub(crate) fn notice(
     relayed: EnumSet<RelayToolKind>,
     beyond: &[&str],
 ) -> Option<String> {
+    let lacks_search = turn.tools.lacks_search(relayed).then_some(WEB_SEARCH);
     let hosted = turn
         .dropped_tools
         .iter()
-        .filter(|kind| !runs(relayed, kind));
+        .map(String::as_str)
+        .filter(|kind| !runs(relayed, kind))
+        .chain(lacks_search);
     let mut names: Vec<Cow<'_, str>> = Vec::new();
     let beyond = beyond
         .iter()
         .map(|name| Cow::Owned(format!("the tool '{name}'")));
-    for name in hosted.filter_map(|kind| name_of(kind)).chain(beyond) {
+    for name in hosted.filter_map(name_of).chain(beyond) {
         if names.len() < MAX_NAMES && !names.contains(&name) {
             names.push(name);
         }
@@ -84,7 +90,11 @@ pub(crate) fn kept_definitions<'t, 'a>(
         |definition: &&'t ToolDefinition<'a>| range.contains(&definition.raw.get().as_ptr().addr());
     let is_left_out = |definition: &ToolDefinition<'_>| {
         let kind = || Members::read(definition.raw.get())?.text("type");
-        definition.dropped && !kind().is_some_and(|kind| runs(relayed, &kind))
+        let is_search =
+            |kind: &str| RelayToolKind::of_definition(kind) == Some(RelayToolKind::WebSearch);
+        let lacks_search = tools.lacks_search(relayed);
+        (definition.dropped && !kind().is_some_and(|kind| runs(relayed, &kind)))
+            || (lacks_search && kind().is_some_and(|kind| is_search(&kind)))
     };
     let definitions = tools.definitions().iter().filter(own);
     definitions.clone().any(is_left_out).then(|| {

@@ -185,7 +185,8 @@ fn web_search(action: &RawValue) -> Option<String> {
     let action = Members::read(action.get())?;
     let mut queries: Vec<String> = json::list(action.present("queries"));
     if queries.is_empty() {
-        queries.extend(action.text("query").map(Into::into));
+        let query = action.text("query").filter(|query| !query.is_empty());
+        queries.extend(query.map(Into::into));
     }
     let url = action.text("url").unwrap_or_default();
     let mut told = match action.text("type").as_deref() {
@@ -194,6 +195,7 @@ fn web_search(action: &RawValue) -> Option<String> {
             "'{}' was looked for in a page of the web: {url}",
             action.text("pattern").unwrap_or_default()
         ),
+        _ if queries.is_empty() => "The web was searched.".to_owned(),
         _ => format!("The web was searched for: {}", queries.join("; ")),
     };
     for source in json::list::<Members<'_>>(action.present("sources")) {

@@ -25,7 +25,7 @@ pub struct StatusReport {
 }
 
 /// A running server.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct ServerReport {
     /// The version of the program.
     pub version: String,

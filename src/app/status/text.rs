@@ -140,12 +140,22 @@ fn web_text(web: &WebActivity) -> String {
     let rows: Vec<_> = engines
         .chain(others)
         .filter(|(_, count)| count.tried > 0)
-        .map(|(name, count)| [name, short_count(count.tried), short_count(count.failed)])
+        .map(|(name, count)| {
+            let cost = web.costs.get(&name);
+            let cost = cost.map_or_else(String::new, |cost| format!("${cost:.2}"));
+            let [tried, failed] = [count.tried, count.failed].map(short_count);
+            [name, tried, failed, cost]
+        })
         .collect();
     if rows.is_empty() {
         return String::new();
     }
-    let columns = [("web", Left, 8), ("asked", Right, 5), ("failed", Right, 6)];
+    let columns = [
+        ("web", Left, 8),
+        ("asked", Right, 5),
+        ("failed", Right, 6),
+        ("cost", Right, 7),
+    ];
     format!("\n{}", table(columns, rows.into_iter()))
 }
 
@@ -461,6 +471,7 @@ mod tests {
                         },
                     )]
                     .into(),
+                    costs: [("brave".to_owned(), 0.06)].into(),
                     cached_searches: 3,
                     pages: TriedCount {
                         tried: 0,
@@ -516,8 +527,8 @@ deepseek  down: it limits the rate of requests; asked again in 10 s
 ollama    last request failed 14 s ago: 127.0.0.1:9 refused the connection
 openai    not asked yet
 
-web       asked  failed
-brave        12       1
+web       asked  failed     cost
+brave        12       1    $0.06
 cache         3       0
 
 In 2 sessions outputs are no longer shortened: it cost more than it saved.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `responses` | the list of `/v1/responses`; `/v1/responses/{id}`: read, deleted, cancelled, its events |
 //! | `conversations` | `/v1/conversations` |
+//! | `sources` | `/v1/responses/{id}/sources` |
 //! | `items` | lists |
 //! | `error` | why such a request fails |
 
@@ -11,6 +12,7 @@ pub(in crate::app) mod conversations;
 pub(super) mod error;
 pub(in crate::app) mod items;
 pub(in crate::app) mod responses;
+pub(in crate::app) mod sources;
 
 use std::sync::Arc;
 

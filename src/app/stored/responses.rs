@@ -209,11 +209,11 @@ fn own_items(
     Ok(ListedItems { items, has_more })
 }
 
-fn check_id(id: &str) -> Result<(), StoredHttpError> {
+pub(super) fn check_id(id: &str) -> Result<(), StoredHttpError> {
     super::check_id(id, "resp_", "response")
 }
 
-fn missing(id: &str) -> StoredHttpError {
+pub(super) fn missing(id: &str) -> StoredHttpError {
     StoredHttpError::Missing {
         kind: "Response",
         id: id.to_owned(),

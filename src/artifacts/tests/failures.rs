@@ -180,7 +180,7 @@ async fn a_full_disk_costs_no_artifact() {
         dir.counts.clone(),
         &Sharing::default(),
     );
-    let full = store.limit_pages(64).await;
+    let full = store.limit_pages(96).await;
     let mut kept = Vec::new();
     for seed in 0..10 {
         kept.push(keep(&artifacts, "me", &seed.to_string(), &noise(seed, 60_000)).await);
@@ -270,7 +270,7 @@ async fn damage_found_later_is_repaired_at_the_next_start() {
     let dir = TestDir::new();
     let artifacts = dir.open();
     let mut kept = Vec::new();
-    for seed in 0..20 {
+    for seed in 0..60 {
         kept.push(keep(&artifacts, "me", "call", &noise(seed, 20_000)).await);
     }
     drop(artifacts);

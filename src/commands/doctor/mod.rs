@@ -70,10 +70,10 @@ pub async fn run(inputs: Inputs, options: DoctorArgs) -> anyhow::Result<u8> {
     if let Some(url) = &options.url {
         let environment = inputs.environment.as_ref();
         let (config, id) = target::unknown_provider(config, &options, url, environment)?;
-        providers.push(ask(config, &id, &options).await?);
+        providers.push(Box::pin(ask(config, &id, &options)).await?);
     } else {
         for id in ids(&config, options.provider.as_deref())? {
-            providers.push(ask(config.clone(), &id, &options).await?);
+            providers.push(Box::pin(ask(config.clone(), &id, &options)).await?);
         }
     }
     drop(progress);

@@ -16,7 +16,7 @@ pub(super) fn configured(search: &SearchConfig) -> DoctorCheck {
         "Set the key of one, such as BRAVE_API_KEY, or base_url of [search.searxng].";
     match search.mode {
         SearchMode::Off => return DoctorCheck::good(SUBJECT, "off"),
-        SearchMode::Proxy => {}
+        SearchMode::Auto | SearchMode::Native | SearchMode::Proxy => {}
     }
     let shown = |engine: &ConfiguredSearchEngine| match &engine.key_origin {
         Some(origin) => format!("{} ({origin})", engine.name.name()),
@@ -39,7 +39,7 @@ pub(super) fn configured(search: &SearchConfig) -> DoctorCheck {
 pub(super) async fn tried(search: &SearchConfig) -> Vec<DoctorCheck> {
     match search.mode {
         SearchMode::Off => return Vec::new(),
-        SearchMode::Proxy => {}
+        SearchMode::Auto | SearchMode::Native | SearchMode::Proxy => {}
     }
     let engines = match setup::single_engines(search) {
         Ok(engines) => engines,

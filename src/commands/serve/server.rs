@@ -98,7 +98,7 @@ impl Server {
         let shutdown = Shutdown::new(config.server.grace);
         let capture = TurnCapture::default();
         let discovery = Arc::new(DiscoveryKeeper::new(Arc::clone(&live)));
-        let web = LiveWebTools::new(Arc::clone(&live), metrics.web().clone());
+        let web = LiveWebTools::new(Arc::clone(&live), &metrics);
         let web = Arc::new(web);
         let search = WebSearchTool::new(Arc::clone(&web), artifacts.clone());
         capture.set_tools(Arc::new(search));
@@ -114,6 +114,7 @@ impl Server {
             service.keep_prompts(store);
             service.keep_whole_sessions(store).await;
             service.keep_hidden_rounds(store).await;
+            web.references.keep_in(store);
             memory.add_store(MemoryKind::Memories, store.cache_bytes());
         }
         service.count_memory(&memory);

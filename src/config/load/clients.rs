@@ -43,6 +43,8 @@ impl ConfigLoader<'_> {
                 concurrent_requests: entry.max_concurrent_requests,
                 tokens_per_day: entry.max_tokens_per_day,
                 cost_per_day: entry.max_cost_per_day,
+                searches_per_day: entry.max_searches_per_day,
+                pages_per_day: entry.max_pages_per_day,
             };
             let cost = limits.cost_per_day;
             for (key, is_wrong) in [
@@ -55,6 +57,8 @@ impl ConfigLoader<'_> {
                     "max_cost_per_day",
                     cost.is_some_and(|cost| !(cost > 0.0 && cost.is_finite())),
                 ),
+                ("max_searches_per_day", limits.searches_per_day == Some(0)),
+                ("max_pages_per_day", limits.pages_per_day == Some(0)),
             ] {
                 if is_wrong {
                     self.fail(error(

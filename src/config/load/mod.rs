@@ -17,12 +17,12 @@ use regex::bytes::Regex;
 use toml::Table;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::Config;
 use super::error::{ConfigError, ConfigErrors, MAX_ERRORS};
 use super::inputs::{Inputs, parent_dir};
 use super::purpose::LoadPurpose;
 use super::settings::{CaptureConfig, ConfigFile};
 use super::toml_file::{Parsed, TomlFile};
+use super::{Config, ToolConfig};
 pub use provider::{check_name, provider_files};
 
 /// Loads the configuration. Fails with all mistakes that were found, which name file and line
@@ -58,6 +58,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     if !loader.config.paths.is_found {
         loader.codex(&main, &mut file.codex);
     }
+    loader.tools(&main, file.tools);
     loader.capture(&main, &file.capture);
     loader.add_provider_tables(&main, &mut parsed, file.providers.0);
     loader.add_provider_files();
@@ -78,6 +79,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     config.responses = file.responses;
     config.history = file.history;
     config.jobs = file.jobs;
+    config.tools = file.tools;
     config.capture = file.capture;
     config.digest = loader.digest.digest();
     if let Some(memory) = config.server.memory {
@@ -121,6 +123,19 @@ impl ConfigLoader<'_> {
     fn fail(&mut self, error: ConfigError) {
         if !self.has_enough_errors() {
             self.errors.push(error);
+        }
+    }
+
+    /// Checks the limits of tools that run in the server.
+    fn tools(&mut self, main: &TomlFile, tools: ToolConfig) {
+        for (key, zero) in [
+            ("max_rounds", tools.max_rounds == 0),
+            ("max_calls", tools.max_calls == Some(0)),
+            ("call_timeout", tools.call_timeout.is_zero()),
+        ] {
+            if zero {
+                self.fail(main.error(&["tools", key], format!("`{key}` must be above zero")));
+            }
         }
     }
 

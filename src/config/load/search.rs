@@ -45,12 +45,27 @@ impl ConfigLoader<'_> {
             }
             engines.extend(self.search_engine(main, *name, spec.engine(*name), is_named));
         }
+        if let Some(chromium) = &spec.chromium {
+            if !chromium.is_absolute() {
+                let why = "`chromium` must be an absolute path".to_owned();
+                self.fail(main.error(&["search", "chromium"], why));
+            } else if !chromium.is_file() {
+                let path = chromium.display();
+                self.warn(format!("`chromium` of [search]: there is no file {path}"));
+            }
+        }
+        let built = [cfg!(feature = "pdf"), cfg!(feature = "chromium")];
+        for warning in without_feature(spec, built) {
+            self.warn(warning);
+        }
         self.config.search = SearchConfig {
             mode: spec.mode,
             engines,
             cache: Duration::from_mins(spec.cache_minutes.into()),
             robots: spec.robots,
             allow_plain_text: spec.allow_plain_text,
+            allow_pdf: spec.allow_pdf,
+            chromium: spec.chromium.clone(),
             max_searches: spec.max_searches,
             max_pages: spec.max_pages,
             browserless: self.browserless(main, &spec.browserless),
@@ -85,10 +100,16 @@ impl ConfigLoader<'_> {
                 return None;
             }
         }
+        let price = spec.price_per_search;
+        if price.is_some_and(|price| !(price >= 0.0 && price.is_finite())) {
+            self.fail_search(&table, "price_per_search", "it must be 0 or more");
+            return None;
+        }
         let base_url = self.search_address(&table)?;
         let mut engine = ConfiguredSearchEngine {
             base_url,
             model: spec.model.clone(),
+            price,
             ..ConfiguredSearchEngine::without_key(name)
         };
         let lacks = if takes_key {
@@ -178,4 +199,24 @@ impl ConfigLoader<'_> {
         let why = format!("`{}` of [search]: {why}", table.name);
         self.fail(table.main.error(&path, why));
     }
+}
+
+/// What is set that needs the features `pdf` and `chromium`, if they are not built.
+pub(super) fn without_feature(spec: &SearchSpec, built: [bool; 2]) -> Vec<String> {
+    let [has_pdf, has_chromium] = built;
+    let settings = [
+        ("allow_pdf", "pdf", spec.allow_pdf && !has_pdf),
+        (
+            "chromium",
+            "chromium",
+            spec.chromium.is_some() && !has_chromium,
+        ),
+    ];
+    let idle = settings.into_iter().filter(|(.., is_idle)| *is_idle);
+    let warnings = idle.map(|(key, feature, _)| {
+        format!(
+            "`{key}` of [search] does nothing: this program was built without the feature `{feature}`"
+        )
+    });
+    warnings.collect()
 }

@@ -474,6 +474,11 @@ fn errors_in_model_names_point_at_their_line() {
 fn invalid_values_are_refused() {
     for config in [
         "[server]\nmax_connections = 0",
+        "[tools]\nmax_rounds = 0",
+        "[tools]\nmax_calls = 0",
+        "[tools]\nmax_rounds = -1",
+        "[tools]\nmax_calls = 5000000000",
+        "[tools]\ncall_timeout = \"0s\"",
         "[server]\nheartbeat = \"0s\"",
         "[server]\nlog = \"re=s=p\"",
         "[codex]\ninstructions_file = \"absent.md\"",

@@ -18,7 +18,7 @@ const REMEDY: &str = "is not allowed in a file that was found in the working dir
 
 /// The keys that such a file may set outside of `[providers]`, by table. A key that is not here is
 /// refused.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     (
         "server",
         &[
@@ -60,11 +60,13 @@ const ALLOWED: [(&str, &[&str]); 10] = [
             "cache_minutes",
             "robots",
             "allow_plain_text",
+            "allow_pdf",
             "max_searches",
             "max_pages",
         ],
     ),
     ("jobs", &["running", "queued", "timeout"]),
+    ("tools", &["max_rounds", "max_calls", "call_timeout"]),
     (
         "capture",
         &[

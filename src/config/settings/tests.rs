@@ -85,6 +85,7 @@ fn the_example_contains_every_key() {
         ("[responses]", &all["responses"]),
         ("[history]", &all["history"]),
         ("[jobs]", &all["jobs"]),
+        ("[tools]", &all["tools"]),
         ("[search]", &all["search"]),
         ("[search.browserless]", &all["search"]["browserless"]),
         ("[prompts]", &all["prompts"]),

@@ -213,6 +213,13 @@ impl RecordedTurn {
                     call.result = Some(result.clone());
                 }
             }
+            TurnEvent::ToolResultShortened { call_id, text } => {
+                let mut calls = self.state_before.tool_calls.iter_mut();
+                let call = calls.rfind(|call| call.call_id == call_id);
+                if let Some(result) = call.and_then(|call| call.result.as_mut()) {
+                    text.clone_into(&mut result.text);
+                }
+            }
             TurnEvent::ShuttingDown => self.ending_us = Some(at_us),
             TurnEvent::ClientHead { status, headers } => {
                 self.status = Some(status);

@@ -392,7 +392,6 @@ fn fill_state(turn: &mut BundleTurn) {
                 url: "x".into(),
                 title: "x".into(),
             }],
-            may_be_repeated: false,
         }),
     });
     turn.state_before.tool_calls = calls.into();

@@ -128,7 +128,7 @@ impl Scrubber {
         {
             match entry {
                 HiddenEntry::Hidden(json) => *json = self.text(json).into(),
-                HiddenEntry::Call(id) => self.string(id),
+                HiddenEntry::Call(id) | HiddenEntry::Hosted(id) => self.string(id),
                 HiddenEntry::Message(anchors) => {
                     for anchor in anchors {
                         self.string(anchor);

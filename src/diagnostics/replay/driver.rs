@@ -53,7 +53,7 @@ use std::time::Duration;
 
 use adapters::fault::Kind;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::{Instant, advance, sleep_until};
+use tokio::time::{Instant, advance, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::env::{ReplayEnv, TIMER_MARGIN, TurnProgress, connect_failure};
@@ -70,6 +70,8 @@ const BUSY_POLLS: u32 = 200;
 const POLL_PAUSE: Duration = Duration::from_micros(100);
 /// How often to yield until the tasks that a timer woke have run.
 const SETTLE_YIELDS: u32 = 8;
+/// The resolution of timers, and so the shortest time that can be slept.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 /// How far time moves at most if the recording does not say when something happens.
 const LONG_WAIT: Duration = Duration::from_hours(1);
 /// How much later than recorded a heartbeat may come: timers have a resolution of
@@ -265,6 +267,8 @@ impl ReplayDriver {
         let due = self.client_chunks_before(end_us);
         self.advance_to(u64::MAX, |now| over(now) || now.client_chunks >= due)
             .await;
+        // The engine may be at work on the last chunk: time moves once it has nothing to do.
+        sleep(SHORTEST_SLEEP).await;
         let now = self.env.progress();
         if !over(&now) && !now.ended {
             // A chunk that was recorded late makes the recorded silence too short.

@@ -137,6 +137,7 @@ impl ReplayEnv {
             | TurnEvent::ShuttingDown
             | TurnEvent::ToolCall { .. }
             | TurnEvent::ToolResult { .. }
+            | TurnEvent::ToolResultShortened { .. }
             | TurnEvent::ClientHead { .. } => {}
         }
         drop(progress);

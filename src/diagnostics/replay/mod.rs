@@ -227,6 +227,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     config.replay_origin = Some(origin.to_owned());
     config.replay_refusal = turn.fault.clone().filter(is_about_prompt);
     config.context.outputs = turn.state_before.outputs;
+    config.tools = turn.state_before.tool_limits;
     config
 }
 

@@ -8,6 +8,7 @@ use crate::store::{
     StoredOrigin, count_rows, execute, schema,
 };
 use adapters::plan::output::OutputKind;
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 /// A store with two responses, of which one has a large item, a conversation and an artifact.
@@ -210,23 +211,10 @@ async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
         .with_file_name("artifacts.damaged-1.db");
     std::fs::write(&aside, &needle).unwrap();
     assert!(store.purge().await.unwrap());
-    for table in [
-        "refs",
-        "blobs",
-        "chunks",
-        "responses",
-        "conversations",
-        "threads",
-        "items",
-        "contents",
-        "jobs",
-        "events",
-        "deliveries",
-        "usage",
-        "whole_sessions",
-        "prompts",
-        "prompt_histories",
-    ] {
+    let tables = table_names(&data_dir);
+    assert!(tables.contains(&"responses".to_owned()), "{tables:?}");
+    // That a clock has jumped is kept: it is no data of a user.
+    for table in tables.iter().filter(|name| *name != "time_in_use") {
         assert_eq!(count_rows(&data_dir, table), 0, "{table}");
     }
     for file in std::fs::read_dir(folder.path().join("artifacts")).unwrap() {
@@ -236,7 +224,7 @@ async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
         assert!(!found, "{}", path.display());
     }
     let size = data_dir.database_path().metadata().unwrap().len();
-    assert!(size < 250_000, "{size} bytes");
+    assert!(size < 300_000, "{size} bytes");
     // The store goes on.
     let again = response("r1", StoredOrigin::Nothing, &["a"], &["b"]);
     store.put_response(again).await.unwrap();
@@ -287,4 +275,12 @@ async fn replaced_metadata_leaves_the_log() {
     assert_eq!(log.metadata().unwrap().len(), 0);
     let stored = std::fs::read(data_dir.database_path()).unwrap();
     assert!(!stored.windows(6).any(|bytes| bytes == b"canary"));
+}
+
+fn table_names(data_dir: &DataDir) -> Vec<String> {
+    let connection = Connection::open(data_dir.database_path()).unwrap();
+    let select = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'";
+    let mut select = connection.prepare(select).unwrap();
+    let names = select.query_map([], |row| row.get(0)).unwrap();
+    names.map(Result::unwrap).collect()
 }

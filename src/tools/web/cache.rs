@@ -42,6 +42,14 @@ struct KeptSearch {
 /// A search that runs.
 type SearchTask = Pin<Box<dyn Future<Output = Arc<SearchReport>> + Send>>;
 
+/// A search that the caller waits for.
+pub(super) enum SearchRun {
+    /// The caller has begun it.
+    Begun(Shared<SearchTask>),
+    /// Somebody else has begun it.
+    Joined(Shared<SearchTask>),
+}
+
 impl SearchCache {
     /// An empty cache, in which results stay for `lifetime` and take at most `limit` bytes.
     pub(super) fn new(lifetime: Duration, limit: usize) -> Self {
@@ -90,23 +98,24 @@ impl SearchCache {
         }
     }
 
-    /// The search that runs for this query, or a new one. It ends when nobody waits for it.
-    pub(super) fn once(
+    /// The search that runs for this query, or a new one, if there may be one. It ends when nobody
+    /// waits for it.
+    pub(super) fn once<E>(
         &self,
         query: &WebQuery,
-        make: impl FnOnce() -> SearchTask,
-    ) -> Shared<SearchTask> {
+        make: impl FnOnce() -> Result<SearchTask, E>,
+    ) -> Result<SearchRun, E> {
         let running = &mut self.state.lock().running;
         let known = running.get(query).and_then(WeakShared::upgrade);
         if let Some(known) = known.filter(|known| known.peek().is_none()) {
-            return known;
+            return Ok(SearchRun::Joined(known));
         }
         running.retain(|_, other| other.upgrade().is_some());
-        let task = make().shared();
+        let task = make()?.shared();
         if let Some(weak) = task.downgrade() {
             running.insert(query.clone(), weak);
         }
-        task
+        Ok(SearchRun::Begun(task))
     }
 }
 

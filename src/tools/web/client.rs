@@ -13,6 +13,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use strum::IntoStaticStr;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -71,7 +72,8 @@ pub struct WebLimits {
 }
 
 /// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum WebError {
     /// It cannot be sent.
     #[error("the address cannot be used: {0}")]

@@ -16,12 +16,16 @@
 //! | [`references`] | the short ids of what a session has found and read |
 //! | [`commands`] | runs what a model asks for: searches, pages, links, texts in pages |
 //! | [`search`] | asks search engines |
+//! | `pdf` | reads PDF files |
+//! | `child` | runs programs within limits |
 //! | [`service`] | what turns, endpoints and commands use |
 //! | `cache` | searches that were made a while ago, and those that run |
 //! | [`shown`] | what models and people read of both |
 
 pub mod address;
 mod cache;
+#[cfg(any(feature = "pdf", feature = "chromium"))]
+mod child;
 pub mod client;
 pub mod commands;
 pub mod dialler;
@@ -31,6 +35,8 @@ pub mod fetch;
 pub mod find;
 pub mod numbered_page;
 pub mod page;
+#[cfg(feature = "pdf")]
+pub mod pdf;
 pub mod reader;
 pub mod references;
 pub mod search;

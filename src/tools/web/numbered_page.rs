@@ -213,6 +213,7 @@ mod tests {
             markdown: markdown.to_owned(),
             received_bytes: 0,
             fetched_by: FetchStrategy::Native,
+            memory: None,
         })
     }
 

@@ -8,9 +8,11 @@ use thiserror::Error;
 
 use super::client::WebError;
 use super::fetch::FetchError;
+use super::service::LimitReached;
+use crate::net::memory::SharedMemory;
 
 /// A page that was read. Made by a [`PageReader`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Page {
     /// Where it was at last, after redirects.
     pub url: String,
@@ -24,11 +26,13 @@ pub struct Page {
     pub markdown: String,
     /// The size of what the server sent, in bytes after decoding.
     pub received_bytes: usize,
-    /// How it was got.
+    /// How it was fetched.
     pub fetched_by: FetchStrategy,
+    /// The share of the text in the budget of the process; `None` if nobody counts it.
+    pub memory: Option<SharedMemory>,
 }
 
-/// Ways to get a page.
+/// Ways to fetch a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum FetchStrategy {
@@ -38,17 +42,39 @@ pub enum FetchStrategy {
     BrowserlessContent,
     /// `/unblock` of Browserless.
     BrowserlessUnblock,
+    /// By a Chromium on this machine.
+    Chromium,
 }
 
 /// Why there is no page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PageError {
-    /// It was not got.
+    /// It could not be fetched.
     #[error(transparent)]
     Fetch(FetchError),
     /// It is something else than a page, such as a picture.
     #[error("the address leads to '{0}', which is not a page that can be read")]
     NotHtml(String),
+    /// It is read only if the operator wants it.
+    #[error(
+        "the address leads to '{kind}', which is read only with {switch} = true in [search] of the \
+         configuration"
+    )]
+    Off {
+        /// The `content-type`.
+        kind: String,
+        /// The key of the configuration.
+        switch: &'static str,
+    },
+    /// The program has no parser for PDF.
+    #[error("the address leads to a PDF, and this program was built without the feature pdf")]
+    NoPdf,
+    /// The file is another one than its server says.
+    #[error("the server says that the file is text, which it is not")]
+    Binary,
+    /// A PDF of pictures.
+    #[error("the address leads to a PDF without text, such as one of scanned pages")]
+    NoText,
     /// It is nested too deep, or has too many attributes, for any parser.
     #[error("the page cannot be parsed safely: {0}")]
     Hostile(&'static str),
@@ -61,13 +87,16 @@ pub enum PageError {
     /// There is no memory left for it.
     #[error("there is not enough memory to read the page now")]
     NoMemory,
+    /// Whoever asks may read no more pages today.
+    #[error(transparent)]
+    Limit(#[from] LimitReached),
 }
 
 /// What kind of reason it is that there is no page, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum FetchErrorCode {
-    /// The address is none of a page, or leads to a place that is not public.
+    /// The address cannot be that of a page, or leads to a place that is not public.
     BadUrl,
     /// The server refuses: a status of 400 to 499.
     HttpClientError,
@@ -89,6 +118,8 @@ pub enum FetchErrorCode {
     Robots,
     /// There is no memory left.
     NoMemory,
+    /// A limit of the day is reached.
+    LimitReached,
 }
 
 impl FetchErrorCode {
@@ -99,6 +130,9 @@ impl FetchErrorCode {
 }
 
 impl PageError {
+    /// What is shown of the page could not be made.
+    pub const NOT_SHOWN: Self = Self::Hostile("it cannot be shown");
+
     /// The kind of the reason.
     pub fn code(&self) -> FetchErrorCode {
         match self {
@@ -121,11 +155,14 @@ impl PageError {
                     FetchErrorCode::FetchFailed
                 }
             },
-            Self::NotHtml(_) => FetchErrorCode::NonHtml,
+            Self::NotHtml(_) | Self::Off { .. } | Self::NoPdf | Self::Binary | Self::NoText => {
+                FetchErrorCode::NonHtml
+            }
             Self::Hostile(_) => FetchErrorCode::Hostile,
             Self::TooShort(_) => FetchErrorCode::ContentTooShort,
             Self::Robots => FetchErrorCode::Robots,
             Self::NoMemory => FetchErrorCode::NoMemory,
+            Self::Limit(_) => FetchErrorCode::LimitReached,
         }
     }
 }

@@ -1,33 +1,46 @@
 //! Reads pages from the network: from their servers, else with a browser elsewhere.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::available_parallelism;
+use std::time::Duration;
 
 use http::StatusCode;
 use rustls::ClientConfig;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
-use super::client::WebClient;
+use super::client::{WebClient, WebError};
 use super::dialler::{Dialler, WebDialler};
+use super::extract::text::{json_content, max_json_bytes, text_content};
 use super::extract::{self, PageContent, PageShape};
 use super::fetch::browserless::{Browserless, BrowserlessError, BrowserlessSettings};
+#[cfg(feature = "chromium")]
+use super::fetch::chromium::Chromium;
 use super::fetch::native::NativeFetcher;
-use super::fetch::{FetchLimits, FetchedPage, Fetcher, RobotRules, page_url};
+use super::fetch::{FetchError, FetchLimits, FetchedPage, Fetcher, RobotRules, page_url};
 use super::page::{FetchErrorCode, FetchStrategy, Page, PageError, PageFuture, PageReader};
+#[cfg(feature = "pdf")]
+use super::pdf::PdfReader;
+use crate::net::blocking::run_at_low_priority;
 use crate::net::memory::{ProcessMemory, SharedMemory};
+
+/// How long a page may take: its server, and a browser elsewhere where the page needs one.
+pub const PAGE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// What an operator may choose.
 #[derive(Clone, Debug, Default)]
 pub struct ReaderSettings {
     /// Reads plain text, Markdown and JSON as well.
     pub reads_text: bool,
+    /// Reads PDF files as well, by this program, which is the one that runs.
+    pub pdf_program: Option<PathBuf>,
     /// Keeps the rules of servers for robots.
     pub keeps_robot_rules: bool,
     /// The browser elsewhere. Without it the answer of the server is final.
     pub browserless: Option<BrowserlessSettings>,
-    /// Asks the browser also where the server of a page is in trouble.
+    /// The Chromium on this machine that gets pages which scripts fill.
+    pub chromium: Option<PathBuf>,
+    /// Asks the browser elsewhere also where the server of a page is in trouble.
     pub browses_on_server_errors: bool,
 }
 
@@ -37,11 +50,12 @@ pub struct WebReader {
     client: WebClient,
     native: NativeFetcher,
     browserless: Option<Browserless>,
+    #[cfg(feature = "chromium")]
+    chromium: Option<Chromium>,
+    #[cfg(feature = "pdf")]
+    pdf: Option<PdfReader>,
     robots: Option<RobotRules>,
     settings: ReaderSettings,
-    /// The parsers that may run. Those who wait for one hold nothing but a page in the budget, and
-    /// do not wait any more once nobody wants the page.
-    parsers: Arc<Semaphore>,
 }
 
 impl WebReader {
@@ -72,44 +86,73 @@ impl WebReader {
             let any = client(WebDialler::any(Arc::clone(dialler)));
             Browserless::new(any, settings, limits.bytes)
         });
+        #[cfg(feature = "chromium")]
+        let chromium = settings.chromium.clone().map(|program| {
+            let dialler = WebDialler::public(Arc::clone(dialler));
+            Chromium::new(program, dialler, memory.clone(), limits)
+        });
+        #[cfg(feature = "pdf")]
+        let pdf = settings.pdf_program.clone();
+        #[cfg(feature = "pdf")]
+        let pdf = pdf.map(|program| PdfReader::new(program, memory.clone()));
         let robots = || RobotRules::new(public.clone());
-        let cores = available_parallelism().map_or(1, usize::from);
         Self {
             native: NativeFetcher::new(public.clone(), limits),
             browserless,
+            #[cfg(feature = "chromium")]
+            chromium,
+            #[cfg(feature = "pdf")]
+            pdf,
             robots: settings.keeps_robot_rules.then(robots),
             client: public,
             settings,
-            parsers: Arc::new(Semaphore::new(cores)),
         }
-    }
-
-    /// Waits until no parser runs.
-    #[cfg(test)]
-    pub(super) async fn idle(&self) {
-        let cores = available_parallelism().map_or(1, usize::from);
-        let all = u32::try_from(cores).unwrap();
-        drop(self.parsers.acquire_many(all).await.unwrap());
     }
 
     async fn read_page(&self, url: &str) -> Result<Arc<Page>, PageError> {
         let url = page_url(url)?;
-        self.check_robots(&url).await?;
+        let began = Instant::now();
+        let checked = self.check_robots(&url).await;
+        log_stage("policy", &url, began, checked.is_ok());
+        checked?;
         let failure = match self.read_native(&url).await {
             Ok(page) => return Ok(page),
             Err(failure) => failure,
         };
-        let browserless = self.browserless.as_ref();
-        let Some(browserless) = browserless.filter(|_| self.is_for_browsers(failure.code())) else {
-            return Err(failure);
-        };
+        if let Some(browserless) = &self.browserless
+            && self.is_for_browsers(failure.code())
+            && let Some(page) = self.browse(browserless, &url).await
+        {
+            return Ok(page);
+        }
+        // Nothing tells with which status a browser got a page: here its server has answered well.
+        #[cfg(feature = "chromium")]
+        if let Some(chromium) = &self.chromium
+            && failure.code() == FetchErrorCode::ContentTooShort
+            && let Some(page) = self.run_scripts(chromium, &url).await
+        {
+            return Ok(page);
+        }
         // The server of the page has refused: that is what its reader needs to know.
-        let browsed = self.browse(browserless, &url).await;
-        browsed.ok_or(failure)
+        Err(failure)
+    }
+
+    /// The page as its scripts make it, if they make one.
+    #[cfg(feature = "chromium")]
+    async fn run_scripts(&self, chromium: &Chromium, url: &Url) -> Option<Arc<Page>> {
+        let began = Instant::now();
+        let fetched = chromium.content(url).await;
+        log_stage("fetch by chromium", url, began, fetched.is_ok());
+        let fetched = fetched.inspect_err(|error| tracing::warn!(%error, "no page by Chromium"));
+        let page = self.page(fetched.ok()?, FetchStrategy::Chromium).await;
+        page.ok()
     }
 
     async fn read_native(&self, url: &Url) -> Result<Arc<Page>, PageError> {
-        let fetched = self.native.fetch(url).await?;
+        let began = Instant::now();
+        let fetched = self.native.fetch(url).await;
+        log_stage("fetch by native", url, began, fetched.is_ok());
+        let fetched = fetched?;
         if fetched.url != *url {
             self.check_robots(&fetched.url).await?;
         }
@@ -132,6 +175,7 @@ impl WebReader {
             | FetchErrorCode::ContentTooShort => true,
             FetchErrorCode::HttpServerError => self.settings.browses_on_server_errors,
             FetchErrorCode::BadUrl
+            | FetchErrorCode::LimitReached
             | FetchErrorCode::TooLarge
             | FetchErrorCode::NonHtml
             | FetchErrorCode::Hostile
@@ -143,6 +187,7 @@ impl WebReader {
     /// The page as a browser has it, if one gets it.
     async fn browse(&self, browserless: &Browserless, url: &Url) -> Option<Arc<Page>> {
         self.client.check(url).await.ok()?;
+        let began = Instant::now();
         let (fetched, strategy) = match browserless.content(url).await {
             Err(BrowserlessError::Page(StatusCode::FORBIDDEN)) => (
                 browserless.unblock(url).await,
@@ -150,6 +195,7 @@ impl WebReader {
             ),
             fetched => (fetched, FetchStrategy::BrowserlessContent),
         };
+        log_stage("fetch by browserless", url, began, fetched.is_ok());
         let fetched = fetched.inspect_err(|error| tracing::warn!(%error, "no page by Browserless"));
         let fetched = fetched.ok()?;
         // The browser may have been led to a place in its own network.
@@ -165,26 +211,66 @@ impl WebReader {
         fetched: FetchedPage,
         fetched_by: FetchStrategy,
     ) -> Result<Arc<Page>, PageError> {
-        let kind = self.kind(&fetched.content_type)?;
-        let running = Arc::clone(&self.parsers).acquire_owned().await;
-        let parsed = spawn_blocking(move || {
-            let content = read_content(&fetched, kind);
-            let page = content.map(|content| page_of(&fetched, content, fetched_by));
-            // The next one runs once the memory is free.
-            drop(fetched);
-            drop(running);
-            page
-        });
-        let parsed = parsed.await;
-        parsed.map_err(|_| PageError::Hostile("its parser has failed"))?
+        let (url, began) = (fetched.url.clone(), Instant::now());
+        let page = self.extract(fetched, fetched_by).await;
+        log_stage("extract", &url, began, page.is_ok());
+        page
     }
 
-    fn kind(&self, content_type: &str) -> Result<ContentKind, PageError> {
+    async fn extract(
+        &self,
+        fetched: FetchedPage,
+        fetched_by: FetchStrategy,
+    ) -> Result<Arc<Page>, PageError> {
+        let kind = match self.kind(&fetched.content_type)? {
+            PageKind::Parsed(kind) => kind,
+            PageKind::Pdf => return self.pdf_page(fetched, fetched_by).await,
+        };
+        let parsed = run_at_low_priority(move || {
+            let content = read_content(&fetched, kind);
+            content.map(|content| page_of(fetched, content, fetched_by))
+        });
+        let failed = Err(PageError::Hostile("its parser has failed"));
+        parsed.await.unwrap_or(failed)
+    }
+
+    #[cfg(feature = "pdf")]
+    async fn pdf_page(
+        &self,
+        fetched: FetchedPage,
+        fetched_by: FetchStrategy,
+    ) -> Result<Arc<Page>, PageError> {
+        let pdf = self.pdf.as_ref().ok_or(PageError::NoPdf)?;
+        let content = pdf.content(&fetched).await?;
+        Ok(page_of(fetched, content, fetched_by))
+    }
+
+    #[cfg(not(feature = "pdf"))]
+    #[expect(clippy::unused_async, reason = "with the parser it waits")]
+    async fn pdf_page(&self, _: FetchedPage, _: FetchStrategy) -> Result<Arc<Page>, PageError> {
+        Err(PageError::NoPdf)
+    }
+
+    fn kind(&self, content_type: &str) -> Result<PageKind, PageError> {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
+        let if_on = |is_on: bool, switch, kind| {
+            let off = || PageError::Off {
+                kind: essence.to_owned(),
+                switch,
+            };
+            is_on.then_some(kind).ok_or_else(off)
+        };
+        let text = |kind| {
+            let is_on = self.settings.reads_text;
+            if_on(is_on, "allow_plain_text", PageKind::Parsed(kind))
+        };
         match essence {
-            "text/html" | "application/xhtml+xml" => Ok(ContentKind::Html),
-            "text/plain" | "text/markdown" | "application/json" if self.settings.reads_text => {
-                Ok(ContentKind::Text)
+            "text/html" | "application/xhtml+xml" => Ok(PageKind::Parsed(ContentKind::Html)),
+            "text/plain" | "text/markdown" | "text/x-markdown" => text(ContentKind::Text),
+            "application/json" | "text/json" => text(ContentKind::Json),
+            "application/pdf" | "application/x-pdf" => {
+                let is_on = self.settings.pdf_program.is_some();
+                if_on(is_on, "allow_pdf", PageKind::Pdf)
             }
             "" => Err(PageError::NotHtml("unknown".to_owned())),
             other => Err(PageError::NotHtml(other.chars().take(100).collect())),
@@ -194,8 +280,31 @@ impl WebReader {
 
 impl PageReader for WebReader {
     fn read<'r>(&'r self, url: &'r str) -> PageFuture<'r> {
-        Box::pin(self.read_page(url))
+        Box::pin(async move {
+            tracing::debug!("stage open_page of a page begins");
+            let read = timeout(PAGE_TIMEOUT, self.read_page(url)).await;
+            read.unwrap_or_else(|_| Err(FetchError::from(WebError::Timeout(PAGE_TIMEOUT)).into()))
+        })
     }
+}
+
+/// Logs the end of a stage of a page: of its address, the origin alone.
+fn log_stage(stage: &str, url: &Url, began: Instant, is_ok: bool) {
+    let ended = if is_ok { "took" } else { "failed after" };
+    tracing::debug!(
+        "stage {stage} of {} {ended} {} ms",
+        url.origin().ascii_serialization(),
+        began.elapsed().as_millis()
+    );
+}
+
+/// Who reads a page.
+#[derive(Clone, Copy)]
+enum PageKind {
+    /// A thread of this process.
+    Parsed(ContentKind),
+    /// A process of its own.
+    Pdf,
 }
 
 #[derive(Clone, Copy)]
@@ -203,6 +312,7 @@ enum ContentKind {
     Html,
     /// It is read as it is.
     Text,
+    Json,
 }
 
 /// A text takes this many times the bytes of its page, at most, once it is UTF-8.
@@ -220,24 +330,30 @@ fn read_content(fetched: &FetchedPage, kind: ContentKind) -> Result<PageContent,
             grow(&fetched.memory, received + shape.memory())?;
             extract::extract(&text, shape, &fetched.url)
         }
-        ContentKind::Text if text.trim().is_empty() => Err(PageError::TooShort(0)),
-        ContentKind::Text => Ok(PageContent {
-            title: String::new(),
-            canonical: None,
-            published: None,
-            markdown: text.into_owned(),
-        }),
+        ContentKind::Text => text_content(text.into_owned(), &fetched.url),
+        ContentKind::Json => {
+            grow(&fetched.memory, max_json_bytes(text.len()))?;
+            json_content(text.into_owned(), &fetched.url)
+        }
     }
 }
 
-fn page_of(fetched: &FetchedPage, content: PageContent, fetched_by: FetchStrategy) -> Arc<Page> {
+/// The page, with no more memory than its text takes.
+fn page_of(fetched: FetchedPage, content: PageContent, fetched_by: FetchStrategy) -> Arc<Page> {
+    let FetchedPage {
+        url, body, memory, ..
+    } = fetched;
+    let received_bytes = body.len();
+    drop(body);
+    memory.set(content.markdown.len());
     Arc::new(Page {
-        url: fetched.url.to_string(),
+        url: url.to_string(),
         canonical: content.canonical,
         title: content.title,
         published: content.published,
         markdown: content.markdown,
-        received_bytes: fetched.body.len(),
+        received_bytes,
         fetched_by,
+        memory: Some(memory),
     })
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
@@ -65,9 +66,18 @@ struct SessionReferences {
 pub struct ReferencesCall<'r> {
     references: &'r WebReferences,
     key: ReferencesKey,
-    number: u64,
+    made: CallReferences,
     results: usize,
     views: usize,
+}
+
+/// The ids that one call has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct CallReferences {
+    /// The number of the call in its session.
+    pub call: u64,
+    /// Ids and their addresses.
+    pub ids: Vec<(String, String)>,
 }
 
 /// Text that names nothing. The message is for the model.
@@ -97,18 +107,40 @@ impl WebReferences {
         self.0.lock().bytes
     }
 
+    /// Whether anything is known of a session.
+    pub fn knows(&self, owner: &Arc<str>, session: &str) -> bool {
+        let key: ReferencesKey = (Arc::clone(owner), session.into());
+        self.0.lock().by_key.contains_key(&key)
+    }
+
+    /// Adds what calls of a session have made in an earlier process, the oldest first.
+    pub fn load(&self, owner: &Arc<str>, session: &str, calls: &[CallReferences]) {
+        let key: ReferencesKey = (Arc::clone(owner), session.into());
+        self.0.lock().change(&key, |session| {
+            for CallReferences { call, ids } in calls {
+                for (id, address) in ids {
+                    session.add_address(id, address);
+                }
+                session.next_call = session.next_call.max(call.saturating_add(1));
+            }
+        });
+    }
+
     /// Begins the next call of a session.
     pub fn begin_call(&self, owner: &Arc<str>, session: &str) -> ReferencesCall<'_> {
         let key: ReferencesKey = (Arc::clone(owner), session.into());
         let mut number = 0;
         self.0.lock().change(&key, |session| {
             number = session.next_call;
-            session.next_call += 1;
+            session.next_call = number.saturating_add(1);
         });
         ReferencesCall {
             references: self,
             key,
-            number,
+            made: CallReferences {
+                call: number,
+                ids: Vec::new(),
+            },
             results: 0,
             views: 0,
         }
@@ -118,25 +150,30 @@ impl WebReferences {
 impl ReferencesCall<'_> {
     /// The id of a result with this address.
     pub fn add_result(&mut self, address: &str) -> String {
-        let id = format!("turn{}search{}", self.number, self.results);
+        let id = format!("turn{}search{}", self.made.call, self.results);
         self.results += 1;
-        self.put(&id, address);
-        id
+        self.put(id, address)
     }
 
     /// The id of a page that is shown. The address is the one that it was asked for.
     pub fn add_view(&mut self, address: &str) -> String {
-        let id = format!("turn{}view{}", self.number, self.views);
+        let id = format!("turn{}view{}", self.made.call, self.views);
         self.views += 1;
-        self.put(&id, address);
+        self.put(id, address)
+    }
+
+    fn put(&mut self, id: String, address: &str) -> String {
+        let mut all = self.references.0.lock();
+        all.change(&self.key, |session| {
+            session.add_address(&id, address);
+        });
+        self.made.ids.push((id.clone(), address.to_owned()));
         id
     }
 
-    fn put(&self, id: &str, address: &str) {
-        let mut all = self.references.0.lock();
-        all.change(&self.key, |session| {
-            session.add_address(id, address);
-        });
+    /// The ids that this call has made so far.
+    pub fn made(&self) -> &CallReferences {
+        &self.made
     }
 
     /// The address that an id or a URL means.
@@ -295,6 +332,7 @@ mod tests {
             markdown: "x".repeat(bytes),
             received_bytes: bytes,
             fetched_by: FetchStrategy::Native,
+            memory: None,
         }))
     }
 
@@ -369,6 +407,28 @@ mod tests {
             again.add_result(&format!("https://a.org/{number}"));
         }
         assert!(references.bytes() <= 100_000, "{}", references.bytes());
+    }
+
+    /// What calls have made is known again where it is loaded, and its ids are not given again.
+    #[test]
+    fn the_references_of_a_session_are_loaded() {
+        let references = WebReferences::new(1 << 20, 0);
+        let mut call = references.begin_call(&owner("a"), "s");
+        call.add_result("https://a.org/1");
+        call.add_view("https://a.org/2");
+        let made = call.made().clone();
+        let again = WebReferences::new(1 << 20, 0);
+        assert!(!again.knows(&owner("a"), "s"));
+        again.load(&owner("a"), "s", &[made]);
+        assert!(again.knows(&owner("a"), "s"));
+        let mut call = again.begin_call(&owner("a"), "s");
+        for (id, address) in [
+            ("turn0search0", "https://a.org/1"),
+            ("turn0view0", "https://a.org/2"),
+        ] {
+            assert_eq!(call.address(id).as_deref(), Ok(address));
+        }
+        assert_eq!(call.add_result("https://a.org/3"), "turn1search0");
     }
 
     #[test]

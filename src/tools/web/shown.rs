@@ -1,6 +1,7 @@
 //! What models and people read of searches and pages: one text for both.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use serde::Deserialize;
 use strum::{EnumString, IntoStaticStr};
@@ -60,10 +61,60 @@ const LEFT_OUT_CHARS: usize = 70;
 /// What a search has found, as models, endpoints and commands show it. Titles and excerpts are on
 /// one line each, so that none can look like another result.
 pub fn render_results(report: &SearchReport, context: SearchContext) -> String {
+    render_within(report, context.chars()).0
+}
+
+/// What the searches of one call have found, in the order of their queries and in the room of one
+/// search, and where the text shows the results of each. `left_out` more were not run.
+pub fn render_searches(
+    queries: &[String],
+    reports: &[SearchReport],
+    left_out: usize,
+    context: SearchContext,
+) -> (String, Vec<Vec<Range<usize>>>) {
+    let mut text = String::new();
+    let mut places = Vec::new();
+    let note = match left_out {
+        0 => String::new(),
+        _ => format!("\nNot run because of a limit: {left_out} more searches.\n"),
+    };
+    let mut left = context.chars().saturating_sub(note.len());
+    for (at, (query, report)) in queries.iter().zip(reports).enumerate() {
+        let head = if reports.len() == 1 {
+            String::new()
+        } else {
+            let words = cut(&one_line(query), MAX_LINKED_CHARS);
+            format!("{}Search for: {words}\n", if at == 0 { "" } else { "\n" })
+        };
+        let waiting = reports.len() - at;
+        let room = (left / waiting).saturating_sub(head.chars().count());
+        text += &head;
+        let begin = text.len();
+        let (shown, shown_at) = render_within(report, room);
+        left = left.saturating_sub(head.chars().count() + shown.chars().count());
+        text += &shown;
+        let shown_at = shown_at.into_iter();
+        places.push(
+            shown_at
+                .map(|at| begin + at.start..begin + at.end)
+                .collect(),
+        );
+    }
+    text += &note;
+    (text, places)
+}
+
+/// What a search has found in about `chars` characters, and where the text shows each result; what
+/// is not shown has no place.
+fn render_within(report: &SearchReport, chars: usize) -> (String, Vec<Range<usize>>) {
+    let mut places = Vec::new();
+    if report.results.is_empty() && report.engine.is_some() {
+        return ("Nothing more is shown of this search.\n".to_owned(), places);
+    }
     if report.results.is_empty() {
-        return "No earlier search has found anything for this, and only what was found earlier \
-                may be used: nothing was asked.\n"
-            .to_owned();
+        let nothing = "No earlier search has found anything for this, and only what was found \
+                       earlier may be used: nothing was asked.\n";
+        return (nothing.to_owned(), places);
     }
     let mut text = String::new();
     match report.engine {
@@ -88,7 +139,7 @@ pub fn render_results(report: &SearchReport, context: SearchContext) -> String {
         }
     }
     let used = text.chars().count() + NOT_SHOWN_CHARS;
-    let mut left = context.chars().saturating_sub(used);
+    let mut left = chars.saturating_sub(used);
     for (at, result) in report.results.iter().enumerate() {
         let waiting = report.results.len() - at;
         let Some(shown) = render_result(at + 1, result, left / waiting, left) else {
@@ -96,9 +147,10 @@ pub fn render_results(report: &SearchReport, context: SearchContext) -> String {
             break;
         };
         left -= shown.chars().count();
+        places.push(text.len()..text.len() + shown.len());
         text += &shown;
     }
-    text
+    (text, places)
 }
 
 /// One result in about `share` characters, but with its address whole; `None` if that takes more
@@ -228,7 +280,7 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
-/// At most so many characters, with a mark where there were more.
+/// The first `chars` characters of a text, with a mark if it has more.
 fn cut(text: &str, chars: usize) -> String {
     if text.char_indices().nth(chars).is_none() {
         return text.to_owned();

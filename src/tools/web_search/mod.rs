@@ -4,21 +4,24 @@
 //! | file | contents |
 //! |---|---|
 //! | `functions` | the functions, as the model sees them |
+//! | `record` | what is stored of the calls |
 //! | `settings` | what the client's definition of the tool asks for |
 //! | `turn` | the calls of one turn |
 
 mod functions;
+mod record;
 mod settings;
 mod turn;
 
 use std::sync::Arc;
 
-use adapters::tools::ProxyTool;
+use adapters::tools::{ProviderToolUse, ProxyTool, WebSearchDefinition};
 use adapters::turn::Turn;
-use registry::RelayToolKind;
 
 use super::live::LiveWebTools;
 use crate::artifacts::Artifacts;
+use crate::config::search::SearchMode;
+use crate::net::memory::MemoryKind;
 use crate::turn::{ToolRunner, TurnContext, TurnTools};
 use settings::HostedSearchSettings;
 use turn::SearchTurn;
@@ -27,7 +30,14 @@ use turn::SearchTurn;
 pub struct WebSearchTool {
     web: Arc<LiveWebTools>,
     artifacts: Artifacts,
-    functions: Arc<[ProxyTool]>,
+    functions: FunctionsByMode,
+}
+
+/// The functions by the mode of the configuration.
+struct FunctionsByMode {
+    auto: Arc<[ProxyTool]>,
+    native: Arc<[ProxyTool]>,
+    proxy: Arc<[ProxyTool]>,
 }
 
 impl WebSearchTool {
@@ -36,26 +46,37 @@ impl WebSearchTool {
         Self {
             web,
             artifacts,
-            functions: functions::all().into(),
+            functions: FunctionsByMode {
+                auto: functions::all(ProviderToolUse::WhereEqual).into(),
+                native: vec![functions::echo()].into(),
+                proxy: functions::all(ProviderToolUse::Never).into(),
+            },
         }
     }
 }
 
 impl ToolRunner for WebSearchTool {
     fn in_place_of_hosted(&self) -> Arc<[ProxyTool]> {
-        if self.web.are_on() {
-            Arc::clone(&self.functions)
-        } else {
-            Arc::default()
+        let functions = &self.functions;
+        match self.web.mode() {
+            SearchMode::Auto => Arc::clone(&functions.auto),
+            SearchMode::Native => Arc::clone(&functions.native),
+            SearchMode::Proxy => Arc::clone(&functions.proxy),
+            SearchMode::Off => Arc::default(),
         }
     }
 
-    fn begin(&self, _: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools> {
-        let definition = turn.tools.hosted(RelayToolKind::WebSearch).next();
-        let settings = HostedSearchSettings::of(definition, &turn.controls);
+    fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools> {
+        let definition = WebSearchDefinition::of(&turn.tools).and_then(Result::ok);
+        let settings = definition.map(|wanted| HostedSearchSettings::of(&wanted, &turn.controls));
+        let settings = settings.unwrap_or_default();
         let session = session.to_owned();
-        let (web, limits) = (self.web.get(), self.web.limits());
+        let (web, limits) = (self.web.of_owner(&ctx.owner), self.web.limits());
         let artifacts = self.artifacts.clone();
-        Arc::new(SearchTurn::new(web, limits, settings, session, artifacts))
+        let memory = self.web.memory().of_owner(&ctx.owner);
+        let memory = memory.share(MemoryKind::Answers);
+        Arc::new(SearchTurn::new(
+            web, limits, settings, session, artifacts, memory,
+        ))
     }
 }

@@ -1,10 +1,7 @@
 //! What the client's definition of `web_search` asks for, and what it wants to see of the searches.
-//!
-//! The fields are those of OpenAI's API reference; `blocked_domains` is an extension of others.
 
+use adapters::tools::WebSearchDefinition;
 use adapters::turn::Controls;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::tools::web::search::UserLocation;
 use crate::tools::web::shown::SearchContext;
@@ -28,51 +25,20 @@ pub(super) struct HostedSearchSettings {
     pub(super) shows_results: bool,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct SearchDefinition {
-    filters: Option<SearchFilters>,
-    user_location: Option<DefinedLocation>,
-    search_context_size: Option<String>,
-    external_web_access: Option<bool>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct SearchFilters {
-    allowed_domains: Option<Vec<String>>,
-    blocked_domains: Option<Vec<String>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct DefinedLocation {
-    country: Option<String>,
-    region: Option<String>,
-    city: Option<String>,
-    timezone: Option<String>,
-}
-
 impl HostedSearchSettings {
-    /// Reads a definition. What cannot be read is left at its default, as the API does with fields
-    /// that it does not know.
-    pub(super) fn of(definition: Option<&RawValue>, controls: &Controls<'_>) -> Self {
-        let read = definition.and_then(|raw| serde_json::from_str(raw.get()).ok());
-        let read: SearchDefinition = read.unwrap_or_default();
-        let filters = read.filters.unwrap_or_default();
-        let context = read.search_context_size;
-        let context = context.and_then(|size| size.parse().ok());
+    /// Those of a definition. A place and a size that cannot be read are left at their default, as
+    /// the API does with fields that it does not know.
+    pub(super) fn of(definition: &WebSearchDefinition<'_>, controls: &Controls<'_>) -> Self {
+        let location = definition.user_location;
+        let location = location.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let context = definition.search_context_size;
+        let context = context.and_then(|raw| serde_json::from_str(raw.get()).ok());
         Self {
-            allowed_domains: filters.allowed_domains.unwrap_or_default(),
-            blocked_domains: filters.blocked_domains.unwrap_or_default(),
-            location: read.user_location.map(|location| UserLocation {
-                country: location.country,
-                region: location.region,
-                city: location.city,
-                timezone: location.timezone,
-            }),
+            allowed_domains: definition.allowed_domains.clone(),
+            blocked_domains: definition.blocked_domains.clone(),
+            location,
             context: context.unwrap_or_default(),
-            cache_only: read.external_web_access == Some(false),
+            cache_only: !definition.external_web_access,
             shows_sources: controls.search_sources,
             shows_results: controls.search_results,
         }
@@ -81,16 +47,22 @@ impl HostedSearchSettings {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use serde_json::value::RawValue;
+
     use super::*;
 
     /// Promise: The fields of the client's `web_search` are honoured: domains, the user's place,
-    /// the size of the context, and whether the web may be asked.
+    /// the size of the context, and whether the web may be asked. What would limit the search and
+    /// cannot be read is refused.
     #[test]
     fn definitions_are_read() {
-        let read = |json: &str| {
+        let tried = |json: &str| -> Result<HostedSearchSettings, String> {
             let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
-            HostedSearchSettings::of(Some(&raw), &Controls::default())
+            let definition = WebSearchDefinition::read(&raw).map_err(|fault| fault.message)?;
+            Ok(HostedSearchSettings::of(&definition, &Controls::default()))
         };
+        let read = |json: &str| -> HostedSearchSettings { tried(json).unwrap() };
         assert_eq!(
             read(r#"{"type":"web_search"}"#),
             HostedSearchSettings::default()
@@ -104,5 +76,35 @@ mod tests {
         assert_eq!((all.context.results(), all.cache_only), (10, true));
         let odd = read(r#"{"type":"web_search","search_context_size":"huge","filters":null}"#);
         assert_eq!(odd, HostedSearchSettings::default());
+        // What else is malformed takes no limit away.
+        let limited = r#""filters":{"allowed_domains":["docs.rs"]}"#;
+        for malformed in [
+            r#""user_location":"DE""#,
+            r#""search_context_size":5"#,
+            r#""external_web_access":"cached""#,
+            r#""unknown":{"a":[]}"#,
+        ] {
+            let settings = read(&format!("{{{malformed},{limited}}}"));
+            assert_eq!(settings.allowed_domains, ["docs.rs"], "{malformed}");
+            let is_by_name = malformed.contains("cached");
+            assert_eq!(settings.cache_only, is_by_name, "{malformed}");
+        }
+        let many = vec!["a.org"; 101];
+        for (field, value) in [
+            ("filters", json!("docs.rs")),
+            (
+                "filters.allowed_domains",
+                json!({"allowed_domains": "docs.rs"}),
+            ),
+            ("filters.blocked_domains", json!({"blocked_domains": [1]})),
+            ("filters.allowed_domains", json!({"allowed_domains": many})),
+        ] {
+            let name = field.split('.').next().unwrap();
+            let refused = tried(&json!({ name: value }).to_string()).unwrap_err();
+            assert!(
+                refused.starts_with(&format!("'{field}' of the tool")),
+                "{refused}"
+            );
+        }
     }
 }

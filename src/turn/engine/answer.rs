@@ -293,6 +293,8 @@ impl<'a> Answer<'a> {
     /// to get it there. Else returns it.
     pub(super) async fn fail(&mut self, mut fault: Fault) -> Result<(), Fault> {
         self.record.failed(&mut fault);
+        // What the model has read is kept before the client can ask again.
+        self.tools = None;
         let in_stream = self.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
         if self.streams() && (in_stream || self.ctx.job.is_some()) {
             self.begin();

@@ -372,6 +372,7 @@ impl Answer<'_> {
 
     /// Takes what the answer's end says to the record and the session's memory.
     pub(super) fn end_round(&mut self, round: &Round) {
+        self.ctx.log_stage("round", self.record.round_began);
         let assembler = round.assembler(&self.assembler);
         self.record.usage = assembler.usage();
         if let Some(usage) = self.record.usage {

@@ -1,39 +1,49 @@
 //! The step between two rounds: runs the calls that the model made of the proxy's tools, and makes
 //! the request of the next round from their results.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
-use adapters::hidden_rounds::{HiddenEntry, HiddenRounds};
+use adapters::hidden_rounds::{ConversationHash, HiddenEntry, HiddenRounds};
 use adapters::responses::assembler::{HostedItem, RoundItem, WithheldCall};
+use adapters::token_count::text_tokens;
 use adapters::tools::ProxyTool;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{Answer, Step};
+use crate::clock::milliseconds;
+use crate::store::NewToolRun;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
 use crate::turn::routed_history::RoutedHistory;
 use crate::turn::tool_arguments;
-use crate::turn::tool_results;
-use crate::turn::tool_runner::{ToolEffect, ToolResult, TurnTools};
+use crate::turn::tool_results::{ANSWER_TOKENS, MIN_ROUND_TOKENS, ResultForModel, RoundResults};
+use crate::turn::tool_runner::{CallSource, ToolEffect, ToolResult, TurnTools};
 
-/// The most rounds of an answer whose calls are run. Tools that read and search need few; a model
-/// that needs more usually asks for the same thing again and again.
-const MAX_TOOL_ROUNDS: u32 = 10;
-/// The most calls of one round.
+/// The most calls of one round that are run. Refused and equal calls have results of their own in
+/// the places that are left, and [`NOT_RUN`] beyond them.
 const MAX_CALLS_AT_ONCE: usize = 20;
-/// The most upstream answers of one answer. After the last round of calls the model gets two more
-/// to notice that nothing is run any more; a model that still calls tools ends the answer.
-const MAX_ROUNDS: u32 = MAX_TOOL_ROUNDS + 2;
+/// The most calls of one round, run or not, because each needs a result. More end the answer.
+const MAX_CALLS_OF_ROUND: usize = 200;
+/// The short result of a call that is not run.
+const NOT_RUN: &str = "Not run: too many calls at once.";
+/// How many more answers the model gets after the last round of calls, to notice that nothing is
+/// run any more; a model that still calls tools ends the answer.
+const ROUNDS_TO_NOTICE: u32 = 2;
+/// The most bytes that are stored of why a call failed.
+const MAX_ERROR_BYTES: usize = 500;
 
 /// The tools of an answer, and what its further rounds are made of. Made with the turn if it has
-/// tools that run in the proxy.
+/// tools that run in the proxy. Ends with the answer. What the client did not see is kept for its
+/// next request after each round, and when the answer ends, however it does.
 pub(in crate::turn) struct ToolLoop {
     tools: Arc<dyn TurnTools>,
+    owner: Arc<str>,
     /// The client's request and the rounds so far.
     pub(in crate::turn) history: RoutedHistory,
     /// The rounds that ended with calls of these tools.
@@ -41,18 +51,50 @@ pub(in crate::turn) struct ToolLoop {
     /// The calls that were run, and the most that may be.
     calls: u32,
     max_calls: Option<u32>,
-    /// The results of calls that read, by name and arguments: an equal call is not run again.
-    known: HashMap<(String, String), ToolResult>,
+    /// The tokens that further results may take.
+    tokens_left: u64,
+    /// The results of calls: an equal call that only reads is not run again. Failures are here
+    /// while their round lasts.
+    known: HashMap<CallKey, ToolResult>,
     /// The items of these rounds, for the client's next request.
     hidden: HiddenRounds,
+    /// How many of these items are kept already.
+    kept_items: usize,
+    /// The length of what is stored of them, which the next rounds replace.
+    stored_bytes: usize,
+    /// The conversation up to the last of these items.
+    said: ConversationHash,
+    /// The last item that shows calls of this round.
+    shown: Option<HiddenEntry>,
+}
+
+/// Name and arguments of a call.
+type CallKey = (String, String);
+
+fn key_of(call: &WithheldCall) -> CallKey {
+    (call.name.clone(), call.arguments.clone())
+}
+
+/// The result of a call, and the parts of it that show sources.
+struct EndedCall {
+    text: String,
+    shown: Vec<ShownSource>,
+}
+
+/// A part of a result that shows a source.
+struct ShownSource {
+    /// The place of the source in the record of the turn.
+    source: usize,
+    /// The part, in bytes of the result.
+    part: Range<usize>,
 }
 
 /// What becomes of a call.
 enum PlannedCall {
-    /// It is run.
-    Run(ToolEffect),
-    /// It gets the result of an equal call.
-    Known(ToolResult),
+    /// It is run, and the client sees this of it meanwhile.
+    Run(ToolEffect, Option<HostedItem>),
+    /// It gets the result of an equal call before it.
+    Repeated,
     /// It is not run, and the model is told why.
     Skipped(String),
 }
@@ -61,28 +103,44 @@ impl ToolLoop {
     /// The tools of an answer that has not begun. `max_calls` is the client's `max_tool_calls`.
     pub(in crate::turn) fn new(
         tools: Arc<dyn TurnTools>,
+        owner: &Arc<str>,
         history: RoutedHistory,
         max_calls: Option<u32>,
     ) -> Self {
+        let most = history.config.tools.max_calls;
+        let max_calls = max_calls.into_iter().chain(most).min();
         Self {
             tools,
+            owner: Arc::clone(owner),
             history,
             rounds: 0,
             calls: 0,
             max_calls,
+            tokens_left: ANSWER_TOKENS,
             known: HashMap::new(),
             hidden: HiddenRounds::default(),
+            kept_items: 0,
+            stored_bytes: 0,
+            said: ConversationHash::default(),
+            shown: None,
         }
     }
 
-    /// Decides what becomes of a call.
-    fn plan(&mut self, call: &WithheldCall) -> PlannedCall {
-        if self.rounds > MAX_TOOL_ROUNDS {
+    /// Decides what becomes of a call. `planned` are the calls of this round that are run.
+    fn plan(&mut self, call: &WithheldCall, planned: &mut HashSet<CallKey>) -> PlannedCall {
+        let limits = self.history.config.tools;
+        let max_rounds = limits.max_rounds;
+        if self.rounds > max_rounds {
             return PlannedCall::Skipped(format!(
-                "Tool call skipped: the limit of {MAX_TOOL_ROUNDS} rounds of tool calls is reached. Answer with what you have."
+                "Tool call skipped: the limit of {max_rounds} rounds of tool calls is reached. Answer with what you have."
             ));
         }
-        let name = ProxyTool::called(&call.name);
+        if self.tokens_left < MIN_ROUND_TOKENS {
+            return PlannedCall::Skipped(format!(
+                "Tool call skipped: the limit of {ANSWER_TOKENS} tokens for all results is reached. Answer with what you have."
+            ));
+        }
+        let name = ProxyTool::original_name(&call.name);
         let tools = self.history.source.proxy_tools();
         let tool = tools.iter().find(|tool| tool.name == name);
         let schema = tool.map_or("{}", |tool| tool.parameters.as_str());
@@ -90,11 +148,9 @@ impl ToolLoop {
             return PlannedCall::Skipped(mistake);
         }
         let effect = self.tools.effect(name);
-        let key = (call.name.clone(), call.arguments.clone());
-        if effect.is_read_only
-            && let Some(known) = self.known.get(&key)
-        {
-            return PlannedCall::Known(known.clone());
+        let key = key_of(call);
+        if effect.is_read_only && (self.known.contains_key(&key) || planned.contains(&key)) {
+            return PlannedCall::Repeated;
         }
         if let Some(most) = self.max_calls.filter(|most| self.calls >= *most) {
             return PlannedCall::Skipped(format!(
@@ -102,14 +158,10 @@ impl ToolLoop {
             ));
         }
         self.calls += 1;
-        PlannedCall::Run(effect)
-    }
-
-    fn know(&mut self, call: &WithheldCall, result: &ToolResult) {
-        if !result.failed {
-            let key = (call.name.clone(), call.arguments.clone());
-            self.known.insert(key, result.clone());
-        }
+        planned.insert(key);
+        let timeout = effect.timeout.min(limits.call_timeout);
+        let effect = ToolEffect { timeout, ..effect };
+        PlannedCall::Run(effect, self.tools.shown(call))
     }
 
     /// Adds the items of a finished round to the hidden ones. `results` are the outputs of the
@@ -119,7 +171,7 @@ impl ToolLoop {
         for item in items {
             match item {
                 RoundItem::Shown(json) => {
-                    entries.extend(HiddenEntry::of_shown(json));
+                    entries.extend(HiddenEntry::of_shown(json, &mut self.said));
                 }
                 RoundItem::Withheld(call) => {
                     let items = call.items.iter();
@@ -139,21 +191,35 @@ impl Answer<'_> {
             return Err(Fault::new(Kind::Internal, "The answer has no tools."));
         };
         tools.rounds += 1;
-        if tools.rounds >= MAX_ROUNDS && !self.assembler.has_client_calls() {
+        let max_rounds = tools.history.config.tools.max_rounds;
+        if tools.rounds >= max_rounds.saturating_add(ROUNDS_TO_NOTICE)
+            && !self.assembler.has_client_calls()
+        {
             let message = format!(
-                "Tool execution limit exceeded: after {MAX_TOOL_ROUNDS} rounds of tool calls the model still called tools."
+                "Tool execution limit exceeded: after {max_rounds} rounds of tool calls the model still called tools."
             );
             return Err(Fault::new(Kind::Internal, message));
         }
+        if tools.rounds == 1 {
+            let source = &tools.history.source;
+            let said = self.ctx.run_work(source.size(), || {
+                Ok::<_, Fault>(ConversationHash::of(&source.turn()?))
+            });
+            tools.said = said?;
+        }
         let calls: Vec<WithheldCall> = self.assembler.withheld_calls().cloned().collect();
-        let results = self.run_calls(&mut tools, &calls).await?;
-        let texts = results.into_iter().map(|result| result.text);
-        let texts = tool_results::share_room(texts.collect());
-        let outputs = calls.iter().zip(texts).map(|(call, text)| {
+        let ended = self.run_calls(&mut tools, &calls).await?;
+        let (texts, shown) = ended
+            .into_iter()
+            .map(|call| (call.text, call.shown))
+            .unzip();
+        let results = self.shorten_results(&mut tools, &calls, texts).await?;
+        self.keep_shown(&results, shown);
+        let outputs = calls.iter().zip(results).map(|(call, result)| {
             let output = json!({
                 "type": "function_call_output",
                 "call_id": call.id,
-                "output": text,
+                "output": result.text,
             });
             output.to_string().into()
         });
@@ -163,12 +229,14 @@ impl Answer<'_> {
             self.assembler
                 .finish_with_client_calls(now, &mut self.events);
             tools.record_round(&self.assembler.round_items(), &results);
-            tools.remember(&self.ctx.owner);
+            tools.remember();
             self.send().await;
             return Ok(Step::Done);
         }
         let items = self.assembler.round_items();
         tools.record_round(&items, &results);
+        tools.hidden.entries.extend(tools.shown.take());
+        tools.remember();
         let items = items.iter().flat_map(RoundItem::to_items);
         let items = items.map(Arc::from);
         let history = &mut tools.history;
@@ -179,36 +247,78 @@ impl Answer<'_> {
         Ok(Step::Upstream(Box::new(round)))
     }
 
+    /// The results as the model gets them. Of one that is too long for a round it gets an excerpt,
+    /// and the whole is kept as an artifact of the session.
+    async fn shorten_results(
+        &mut self,
+        tools: &mut ToolLoop,
+        calls: &[WithheldCall],
+        texts: Vec<String>,
+    ) -> Result<Vec<ResultForModel>, Fault> {
+        let results = RoundResults::new(calls, texts, tools.tokens_left);
+        let long = results.too_long();
+        let (artifacts, session) = (&tools.history.shared.artifacts, &tools.history.session.id);
+        let mut unkept = BTreeSet::new();
+        if !long.is_empty() {
+            let named = long.iter().map(|artifact| artifact.id.clone()).collect();
+            let commit = artifacts.keep(&self.ctx.owner, session, long, named);
+            unkept = self.wait_with_heartbeat(commit.wait()).await?;
+        }
+        let results = results.for_model(artifacts.retention(), &unkept);
+        let tokens = results.iter().map(|result| text_tokens(&result.text)).sum();
+        tools.tokens_left = tools.tokens_left.saturating_sub(tokens);
+        let of_calls = calls.iter().zip(&results);
+        for (call, result) in of_calls.filter(|(_, result)| result.is_excerpt) {
+            self.ctx.observe(TurnEvent::ToolResultShortened {
+                call_id: &call.id,
+                text: &result.text,
+            });
+        }
+        Ok(results)
+    }
+
     /// Runs calls: those that follow one another and only read at the same time, others alone. The
     /// client sees one after the other.
     async fn run_calls(
         &mut self,
         tools: &mut ToolLoop,
         calls: &[WithheldCall],
-    ) -> Result<Vec<ToolResult>, Fault> {
-        let planned = calls.iter().map(|call| (call, tools.plan(call)));
-        let planned: Vec<(&WithheldCall, PlannedCall)> = planned.collect();
-        let is_run = |planned: &PlannedCall| matches!(planned, PlannedCall::Run(_));
+    ) -> Result<Vec<EndedCall>, Fault> {
+        let too_many = |count: usize| {
+            let message = format!(
+                "Too many concurrent tool calls: the model called {count} tools at once, and {MAX_CALLS_AT_ONCE} may run."
+            );
+            Fault::new(Kind::Internal, message)
+        };
+        if calls.len() > MAX_CALLS_OF_ROUND {
+            return Err(too_many(calls.len()));
+        }
+        let mut run = HashSet::new();
+        let planned = calls.iter().map(|call| (call, tools.plan(call, &mut run)));
+        let mut planned: Vec<(&WithheldCall, PlannedCall)> = planned.collect();
+        let is_run = |planned: &PlannedCall| matches!(planned, PlannedCall::Run(..));
         let count = planned
             .iter()
             .filter(|(_, planned)| is_run(planned))
             .count();
-        if count > MAX_CALLS_AT_ONCE {
-            let message = format!(
-                "Too many concurrent tool calls: the model called {count} tools at once, and {MAX_CALLS_AT_ONCE} may run."
-            );
-            return Err(Fault::new(Kind::Internal, message));
+        let Some(places_left) = MAX_CALLS_AT_ONCE.checked_sub(count) else {
+            return Err(too_many(count));
+        };
+        let not_run = planned.iter_mut().filter(|(_, planned)| !is_run(planned));
+        for (_, planned) in not_run.skip(places_left) {
+            *planned = PlannedCall::Skipped(NOT_RUN.to_owned());
         }
         let mut results = Vec::with_capacity(calls.len());
         let may_go_together = |planned: &PlannedCall| match planned {
-            PlannedCall::Run(effect) => effect.is_read_only,
-            PlannedCall::Known(_) | PlannedCall::Skipped(_) => true,
+            PlannedCall::Run(effect, _) => effect.is_read_only,
+            PlannedCall::Repeated | PlannedCall::Skipped(_) => true,
         };
         for group in
             planned.chunk_by(|(_, one), (_, next)| may_go_together(one) && may_go_together(next))
         {
             self.run_group(tools, group, &mut results).await?;
         }
+        tools.known.retain(|_, result| !result.failed);
         Ok(results)
     }
 
@@ -217,60 +327,136 @@ impl Answer<'_> {
         &mut self,
         tools: &mut ToolLoop,
         group: &[(&WithheldCall, PlannedCall)],
-        results: &mut Vec<ToolResult>,
+        results: &mut Vec<EndedCall>,
     ) -> Result<(), Fault> {
         let ctx = self.ctx;
         let runner = Arc::clone(&tools.tools);
-        let shown = |call: &WithheldCall| runner.shown(call);
         let mut running: FuturesOrdered<_> = group
             .iter()
             .filter_map(|(call, planned)| match planned {
-                PlannedCall::Run(effect) => {
-                    Some(run_call(ctx, &*runner, call, *effect, shown(call)))
+                PlannedCall::Run(effect, shown) => {
+                    Some(run_call(ctx, &*runner, call, *effect, shown.as_ref()))
                 }
-                PlannedCall::Known(_) | PlannedCall::Skipped(_) => None,
+                PlannedCall::Repeated | PlannedCall::Skipped(_) => None,
             })
             .collect();
         for (call, planned) in group {
+            let now = Instant::now();
+            let (mut began, mut ended, mut status) = (now, now, "skipped");
             let result = match planned {
                 PlannedCall::Skipped(why) => {
                     self.record.notes.add("tool_call_skipped", &call.name);
                     ToolResult::failure(why)
                 }
-                PlannedCall::Known(known) => ToolResult {
-                    text: format!(
-                        "The same call was made before, with this result:\n{}",
-                        known.text
-                    ),
-                    ..known.clone()
-                },
-                PlannedCall::Run(_) => {
-                    let item = shown(call);
-                    let is_shown = item.is_some();
-                    if let Some(item) = item {
+                PlannedCall::Repeated => {
+                    status = "repeated";
+                    let known = tools.known.get(&key_of(call)).cloned().unwrap_or_default();
+                    ToolResult {
+                        text: format!(
+                            "The same call was made before, with this result:\n{}",
+                            known.text
+                        ),
+                        ..known
+                    }
+                }
+                PlannedCall::Run(_, shown) => {
+                    if let Some(item) = shown.clone() {
                         self.assembler.open_item(item, &mut self.events);
                         self.send().await;
                     }
                     let result = self.wait_with_heartbeat(running.next()).await?;
-                    let result =
-                        result.unwrap_or_else(|| ToolResult::failure("The tool has not run."));
+                    let result = match result {
+                        None => ToolResult::failure("The tool has not run."),
+                        Some((result, times)) => {
+                            (began, ended) = (times.start, times.end);
+                            result
+                        }
+                    };
+                    status = if result.failed { "failed" } else { "completed" };
+                    self.record.tool_cost += tools.tools.take_cost();
                     self.record
                         .metrics
-                        .tool_called(ProxyTool::called(&call.name), result.failed);
+                        .tool_called(ProxyTool::original_name(&call.name), result.failed);
                     self.assembler.add_sources(result.sources.iter().cloned());
-                    if is_shown {
+                    if shown.is_some() {
                         let item = result.item.clone();
                         self.assembler
                             .close_item(item, result.failed, &mut self.events);
+                        let shown = self.assembler.items().last();
+                        tools.shown = shown.map(|(id, _)| HiddenEntry::Hosted(id.to_owned()));
                         self.send().await;
                     }
-                    tools.know(call, &result);
+                    tools.known.insert(key_of(call), result.clone());
                     result
                 }
             };
-            results.push(result);
+            let shown = self.record_call(tools, call, status, &result, began..ended);
+            let text = result.text;
+            results.push(EndedCall { text, shown });
         }
         Ok(())
+    }
+
+    /// Records for the stored response what became of a call. Returns the parts of its result that
+    /// show sources.
+    fn record_call(
+        &mut self,
+        tools: &ToolLoop,
+        call: &WithheldCall,
+        status: &'static str,
+        result: &ToolResult,
+        times: Range<Instant>,
+    ) -> Vec<ShownSource> {
+        let Some(stored) = &mut self.stored else {
+            return Vec::new();
+        };
+        let record = tools.tools.take_record(&call.id);
+        let since_began = |at: Instant| milliseconds(at.saturating_duration_since(stored.began));
+        let error = result.failed.then(|| {
+            let end = result.text.floor_char_boundary(MAX_ERROR_BYTES);
+            let error = result.text.get(..end).unwrap_or_default();
+            error.trim_end().to_owned()
+        });
+        stored.tools.runs.push(NewToolRun {
+            round: tools.rounds,
+            call_id: call.id.clone(),
+            name: ProxyTool::original_name(&call.name).to_owned(),
+            status,
+            started_ms: since_began(times.start),
+            ended_ms: since_began(times.end),
+            bytes: result.text.len(),
+            artifact_id: record.artifact_id,
+            error,
+            attempts: record.attempts,
+        });
+        let mut shown = Vec::new();
+        for CallSource {
+            asked,
+            mut source,
+            shown: part,
+        } in record.sources
+        {
+            source.call_id = Some(call.id.clone());
+            let source = stored.tools.add(&asked, source);
+            shown.extend(source.map(|source| ShownSource { source, part }));
+        }
+        shown
+    }
+
+    /// Keeps what the model sees of each source, if the client wants that.
+    fn keep_shown(&mut self, results: &[ResultForModel], shown: Vec<Vec<ShownSource>>) {
+        let Some(stored) = self.stored.as_mut().filter(|stored| stored.keeps_shown) else {
+            return;
+        };
+        for (ResultForModel { text, is_excerpt }, shown) in results.iter().zip(shown) {
+            for ShownSource { source, part } in shown {
+                // An excerpt has no such parts any more.
+                let part = if *is_excerpt { 0..text.len() } else { part };
+                if let Some(seen) = text.get(part) {
+                    stored.tools.add_shown(source, seen.trim());
+                }
+            }
+        }
     }
 
     /// Remembers what the client did not see, once the answer ends.
@@ -280,32 +466,25 @@ impl Answer<'_> {
             && !self.assembler.awaits_tools()
         {
             tools.record_round(&self.assembler.round_items(), &[]);
-            tools.remember(&self.ctx.owner);
+            tools.remember();
         }
     }
 }
 
-/// Runs a call, and once more if that may help. One that takes too long is dropped.
+/// Runs a call. One that takes too long is dropped.
 async fn run_call(
     ctx: &TurnContext,
     tools: &dyn TurnTools,
     call: &WithheldCall,
     effect: ToolEffect,
-    shown: Option<HostedItem>,
-) -> ToolResult {
+    shown: Option<&HostedItem>,
+) -> (ToolResult, Range<Instant>) {
+    let began = Instant::now();
     ctx.observe(TurnEvent::ToolCall {
         call_id: &call.id,
-        shown: shown.as_ref(),
+        shown,
     });
-    let run = async {
-        let result = tools.run(ctx, call).await;
-        if result.failed && result.may_be_repeated && effect.is_read_only {
-            tools.run(ctx, call).await
-        } else {
-            result
-        }
-    };
-    let result = timeout(effect.timeout, run).await;
+    let result = timeout(effect.timeout, tools.run(ctx, call)).await;
     let result = result.unwrap_or_else(|_| {
         let timeout = effect.timeout;
         ToolResult::failure(format!(
@@ -316,17 +495,26 @@ async fn run_call(
         call_id: &call.id,
         result: &result,
     });
-    result
+    (result, began..Instant::now())
 }
 
 impl ToolLoop {
-    fn remember(&mut self, owner: &Arc<str>) {
-        let hidden = std::mem::take(&mut self.hidden);
-        let history = &self.history;
-        if hidden.has_hidden() {
-            history
-                .shared
-                .keep_hidden_rounds(owner, &history.session.id, hidden);
+    /// Keeps the rounds so far, if there are more than are kept: the client may go on from what it
+    /// got before the answer ends, also if the process is killed meanwhile.
+    fn remember(&mut self) {
+        let items = self.hidden.entries.len();
+        if items > self.kept_items && self.hidden.has_hidden() {
+            let (shared, session) = (&self.history.shared, &self.history.session.id);
+            let rounds = Arc::new(self.hidden.clone());
+            self.stored_bytes =
+                shared.keep_hidden_rounds(&self.owner, session, &rounds, self.stored_bytes);
+            self.kept_items = items;
         }
+    }
+}
+
+impl Drop for ToolLoop {
+    fn drop(&mut self) {
+        self.remember();
     }
 }

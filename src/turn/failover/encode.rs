@@ -61,7 +61,7 @@ impl Failover {
             origin: route.full_name(),
             estimated_input_tokens: encoded.estimated_tokens,
             bytes_per_token: route.model.bytes_per_token(),
-            relayed_tools: wire::relayed_tools(&route.dialect.quirks),
+            relayed_tools: wire::relayed_tools(&route.dialect.quirks, turn, &route.model),
         };
         let context = FingerprintContext {
             route: answer_params.origin.clone(),

@@ -44,6 +44,7 @@ impl Record {
             first_event: self.first_event,
             usage,
             cost: self.cost(),
+            tool_cost: self.tool_cost,
             unshortened_cost: self.unshortened_cost(),
             unshortened_bill: self.unshortened_bill(),
             spent_is_stored: self.spent_storage == SpentStorage::WithResponse,
@@ -82,6 +83,7 @@ impl Record {
             let sentence = prefix.cache_sentence();
             tracing::debug!("{sentence}; {}", self.request_id);
         }
+        let with_tools = |cost: Option<f64>| cost.map(|cost| cost + figures.tool_cost);
         // The level of a record is a constant.
         macro_rules! log_at {
             ($level:expr) => {
@@ -102,8 +104,8 @@ impl Record {
                     prefix_differs_at = prefix.and_then(|prefix| prefix.differs_at).map(|part| part.to_string()),
                     output = usage.output,
                     reasoning = usage.reasoning,
-                    cost = figures.cost,
-                    unshortened_cost = figures.unshortened_cost,
+                    cost = with_tools(figures.cost),
+                    unshortened_cost = with_tools(figures.unshortened_cost),
                     too_long_unshortened = (!self.fits_unshortened()).then_some(true),
                     expected_cached = self.usage.map(|_| self.forecast.cached()),
                     first_event_ms = self.first_event.map(milliseconds),

@@ -34,20 +34,21 @@ pub(super) enum RecordKind {
 #[derive(Debug)]
 pub(super) enum RecordValue {
     Text(Arc<str>),
-    Rounds(Arc<HiddenRounds>),
+    /// With the bytes that each of its anchors counts.
+    Rounds(Arc<HiddenRounds>, usize),
 }
 
 impl RecordValue {
     pub(super) fn text(&self) -> Option<&Arc<str>> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Rounds(_) => None,
+            Self::Rounds(..) => None,
         }
     }
 
     pub(super) fn rounds(&self) -> Option<&Arc<HiddenRounds>> {
         match self {
-            Self::Rounds(rounds) => Some(rounds),
+            Self::Rounds(rounds, _) => Some(rounds),
             Self::Text(_) => None,
         }
     }
@@ -56,7 +57,7 @@ impl RecordValue {
         match self {
             // The allocator rounds a block up to its next size, by about an eighth.
             Self::Text(text) => text.len() + text.len() / 8,
-            Self::Rounds(rounds) => rounds.bytes(),
+            Self::Rounds(_, share) => *share,
         }
     }
 }

@@ -188,3 +188,21 @@ fn hidden_rounds_are_found_by_each_call_and_once_for_all() {
     let other = || HashSet::from(["c".to_owned()]);
     assert!(memory.hidden_rounds(&owner(), "s", other).is_empty());
 }
+
+#[test]
+fn hidden_rounds_count_once_whatever_the_number_of_their_anchors() {
+    let memory = SessionMemory::default();
+    memory.set_limit(2 << 20);
+    let anchor = |answer: usize, n: usize| format!("{answer}_{n}");
+    for answer in 0..10 {
+        let calls = (0..12).map(|n| HiddenEntry::Call(anchor(answer, n)));
+        let hidden = HiddenEntry::Hidden("x".repeat(100_000).into());
+        let entries = calls.chain([hidden]).collect();
+        memory.keep_hidden_rounds(&owner(), "s", &Arc::new(HiddenRounds { entries }));
+    }
+    let first = || HashSet::from([anchor(0, 0)]);
+    assert_eq!(memory.hidden_rounds(&owner(), "s", first).len(), 1);
+    let counted = bytes(&memory);
+    assert!((1_000_000..1_200_000).contains(&counted), "{counted}");
+    assert!(memory.has_all_hidden_rounds(&owner(), "s"));
+}

@@ -6,8 +6,8 @@
 //! - Loader: [`request`] and [`history`] build the requests; [`conn`], [`socket`], [`dechunk`],
 //!   [`scan`] and [`marker`] read the responses; [`load`] runs many of them.
 //! - Figures: [`clock`] and [`measure`] take them; [`report`] and [`capture`] print the tables.
-//! - Commands: [`run`], [`large`], [`store`], [`responses`] and [`plan`] (with the outputs of
-//!   [`texts`]). [`limits`] first raises the limit of open files.
+//! - Commands: [`run`], [`large`], [`store`], [`responses`], [`web`] and [`plan`] (with the outputs
+//!   of [`texts`]). [`limits`] first raises the limit of open files.
 
 mod capture;
 mod clock;
@@ -33,6 +33,7 @@ mod socket;
 mod store;
 mod texts;
 mod upstream;
+mod web;
 
 use std::{
     io::{Write, stderr, stdout},
@@ -92,6 +93,8 @@ enum Command {
     Responses(responses::ResponsesOptions),
     /// Measure what planning and encoding histories costs, in this process
     Plan(plan::PlanOptions),
+    /// Measure searches and pages, alone and beside streams; tests/bench/web.sh runs it
+    Web(web::WebOptions),
 }
 
 #[derive(Debug, clap::Args)]
@@ -132,6 +135,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         Command::Plan(options) => plan::run(&options)?,
         Command::Store(options) => until_signal(store::run(&options)).await?,
         Command::Responses(options) => until_signal(responses::run(&options)).await?,
+        Command::Web(options) => until_signal(web::run(&options)).await?,
         Command::Run(options) => until_signal(run::run(&options)).await?,
     };
     Ok(if exact {

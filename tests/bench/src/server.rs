@@ -26,6 +26,8 @@ pub(crate) struct Launcher {
     proxy: Option<PathBuf>,
     /// The data folder of the proxy, if it is not a new one.
     data_dir: Option<PathBuf>,
+    /// Further tables of its configuration.
+    tables: String,
 }
 
 /// A running server. Dropping it kills the process.
@@ -46,6 +48,7 @@ impl Launcher {
             own_binary: std::env::current_exe()?,
             proxy,
             data_dir: None,
+            tables: String::new(),
         })
     }
 
@@ -55,6 +58,11 @@ impl Launcher {
             data_dir: Some(data_dir),
             ..self
         }
+    }
+
+    /// Gives the proxy further tables of its configuration.
+    pub(crate) fn with_tables(self, tables: String) -> Self {
+        Self { tables, ..self }
     }
 
     /// Starts a server and waits for its first response with status 200. `upstream` is the upstream
@@ -132,7 +140,8 @@ impl Launcher {
         let data_dir = data_dir.display();
         let text = format!(
             "[server]\nlisten = \"{addr}\"\ndata_dir = \"{data_dir}\"\n\n{capture}\n\
-             [providers.bench]\nwire = \"chat\"\nbase_url = \"http://{upstream}/v1\"\napi_key = \"bench\"\n"
+             [providers.bench]\nwire = \"chat\"\nbase_url = \"http://{upstream}/v1\"\napi_key = \"bench\"\n{}",
+            self.tables
         );
         fs::write(&path, text)?;
         Ok(path)

@@ -1,4 +1,4 @@
-"""One scenario with the Agents SDK or LangChain for Python: agents_client.py BASE_URL MODEL SCENARIO FOLDER
+"""One scenario with the Agents SDK or LangChain for Python: agents_client.py BASE_URL MODEL SCENARIO [FOLDER or QUESTIONS]
 
 The last line of its output is a JSON object with the results.
 """
@@ -8,9 +8,7 @@ import json
 import sys
 
 import openai
-from agents import Agent, OpenAIConversationsSession, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
-from langchain_core.messages import HumanMessage
-from langchain_openai import ChatOpenAI
+from agents import Agent, OpenAIConversationsSession, OpenAIResponsesModel, Runner, WebSearchTool, function_tool, set_tracing_disabled
 
 QUESTIONS = ["My word is aloe.", "How is the get_weather in Ghent?", "Which word was it?"]
 
@@ -25,7 +23,7 @@ def agent(client, model) -> Agent:
     return Agent(name="helper", instructions="Be brief.", model=OpenAIResponsesModel(model, client), tools=[get_weather])
 
 
-async def previous_response(client, model):
+async def previous_response(client, model, _):
     """Turns that name the response before."""
     texts, last, kinds = [], None, []
     for question in QUESTIONS:
@@ -36,7 +34,7 @@ async def previous_response(client, model):
     return {"texts": texts, "kinds": kinds}
 
 
-async def conversation_id(client, model):
+async def conversation_id(client, model, _):
     """Turns in a conversation of the server, to which they add their items."""
     conversation = await client.conversations.create()
     texts = []
@@ -47,7 +45,7 @@ async def conversation_id(client, model):
     return {"texts": texts, "kinds": [item.type for item in items]}
 
 
-async def conversations_session(client, model):
+async def conversations_session(client, model, _):
     """A session whose items the SDK itself keeps in a conversation; streamed, and by hand."""
     session = OpenAIConversationsSession(openai_client=client)
     texts = []
@@ -74,8 +72,24 @@ async def conversations_session(client, model):
     }
 
 
-async def langchain(client, model):
+async def search(client, model, *questions):
+    """Turns with the hosted search, each with the items of those before."""
+    searcher = Agent(name="searcher", model=OpenAIResponsesModel(model, client), tools=[WebSearchTool()])
+    items, texts = [], []
+    for question in questions:
+        result = Runner.run_streamed(searcher, [*items, {"role": "user", "content": question}])
+        async for _ in result.stream_events():
+            pass
+        items = result.to_input_list()
+        texts.append(result.final_output)
+    return texts
+
+
+async def langchain(client, model, _):
     """A chat that sends only the newest messages, as it names the response before."""
+    from langchain_core.messages import HumanMessage
+    from langchain_openai import ChatOpenAI
+
     chat = ChatOpenAI(base_url=str(client.base_url), api_key="any", model=model, use_responses_api=True, use_previous_response_id=True, max_retries=0)
     messages, texts = [], []
     for question in (QUESTIONS[0], QUESTIONS[2]):
@@ -93,15 +107,15 @@ async def langchain(client, model):
     }
 
 
-SCENARIOS = [conversation_id, conversations_session, langchain, previous_response]
+SCENARIOS = [conversation_id, conversations_session, langchain, previous_response, search]
 
 
 async def main():
-    base_url, model, name, _ = sys.argv[1:]
+    base_url, model, name, *more = sys.argv[1:]
     set_tracing_disabled(True)
     client = openai.AsyncOpenAI(base_url=base_url, api_key="any", max_retries=0, timeout=45)
     scenario = {function.__name__: function for function in SCENARIOS}[name]
-    print(json.dumps(await scenario(client, model)))
+    print(json.dumps(await scenario(client, model, *more)))
 
 
 asyncio.run(main())

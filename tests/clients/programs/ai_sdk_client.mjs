@@ -1,15 +1,16 @@
-// One scenario with the AI SDK: ai_sdk_client.mjs PROVIDER BASE_URL MODEL SCENARIO
+// One scenario with the AI SDK: ai_sdk_client.mjs PROVIDER BASE_URL MODEL SCENARIO [QUESTIONS]
 // The last line of its output is a JSON object with the results of the SDK.
 
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenResponses } from '@ai-sdk/open-responses';
 import { APICallError, generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai';
 
-const [provider, baseURL, modelId, scenario] = process.argv.slice(2);
+const [provider, baseURL, modelId, scenario, ...questions] = process.argv.slice(2);
 
+const openai = createOpenAI({ baseURL, apiKey: 'any' });
 const model =
   provider === 'openai'
-    ? createOpenAI({ baseURL, apiKey: 'any' }).responses(modelId)
+    ? openai.responses(modelId)
     : createOpenResponses({ name: 'respondent', url: `${baseURL}/responses`, apiKey: 'any' })(modelId);
 
 const weather = tool({
@@ -70,6 +71,23 @@ const scenarios = {
   stream: () => streamed({ ...base, prompt: 'Say it.' }),
   stream_loop: () => streamed(loop),
   stream_loop_unstored: () => streamed({ ...loop, providerOptions: { openai: { store: false } } }),
+  // Turns with the hosted search, each with the messages of those before. The texts, if all that they link is a source.
+  search: async () => {
+    const messages = [];
+    const texts = [];
+    for (const content of questions) {
+      messages.push({ role: 'user', content });
+      const result = streamText({ ...base, tools: { web_search: openai.tools.webSearch({}) }, messages });
+      await result.consumeStream();
+      const { text } = (await result.content).findLast((part) => part.type === 'text');
+      const sources = (await result.sources).map(({ url }) => url);
+      const links = [...text.matchAll(/\]\((.*?)\)/g)].map((match) => match[1]);
+      const areSources = links.length ? links.every((link) => sources.includes(link)) : !sources.length;
+      texts.push(areSources ? text : `${text} has the sources ${sources}`);
+      messages.push(...(await result.response).messages);
+    }
+    return texts;
+  },
   generate: () => generated({ ...base, prompt: 'Say it.' }),
   generate_loop: () => generated(loop),
   object: async () => {

@@ -1,4 +1,4 @@
-"""One scenario with the OpenAI SDK for Python: openai_client.py BASE_URL MODEL SCENARIO
+"""One scenario with the OpenAI SDK for Python: openai_client.py BASE_URL MODEL SCENARIO [QUESTIONS]
 
 The last line of its output is a JSON object with the results of the SDK.
 """
@@ -170,21 +170,20 @@ def caught(request):
     return {"class": None}
 
 
-def web_search(client, model):
-    """A streamed answer that cites a page: what the offsets of its citations enclose, as Python counts them."""
-    include = ["web_search_call.action.sources"]
-    events = list(client.responses.create(model=model, input="How is tea made?", tools=[{"type": "web_search"}], include=include, stream=True))
-    response = events[-1].response
-    calls = [item for item in response.output if item.type == "web_search_call"]
-    text = response.output[-1].content[0]
-    return {
-        "status": response.status,
-        "types": [item.type for item in response.output],
-        "actions": [call.action.type for call in calls],
-        "sources": [source.url for source in calls[0].action.sources],
-        "cited": [[text.text[note.start_index : note.end_index], note.url] for note in text.annotations],
-        "in_events": sum(event.type == "response.output_text.annotation.added" for event in events),
-    }
+def search(client, model, *questions):
+    """Turns with the hosted search, each with the history of those before. The texts, as far as the offsets of the
+    citations enclose links to the pages that they name."""
+    history, texts = [], []
+    for question in questions:
+        history.append({"role": "user", "content": question})
+        with client.responses.stream(model=model, input=history, tools=[{"type": "web_search"}], store=False) as stream:
+            stream.until_done()
+            response = stream.get_final_response()
+        history += response.output
+        text = response.output[-1].content[0]
+        are_links = all(text.text[note.start_index : note.end_index].endswith(f"]({note.url})") for note in text.annotations)
+        texts.append(text.text if are_links else f"wrong offsets: {text.annotations}")
+    return texts
 
 
 def websocket(client, model):
@@ -230,16 +229,16 @@ def websocket(client, model):
 
 SCENARIOS = [
     bad_request, compact, create, create_stream, error, input_tokens, models, parse, parse_stream,
-    repeated, repeated_often, stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
-    web_search, websocket,
+    repeated, repeated_often, search, stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
+    websocket,
 ]  # fmt: skip
 
 
 def main():
-    base_url, model, name = sys.argv[1:]
+    base_url, model, name, *questions = sys.argv[1:]
     scenario = {function.__name__: function for function in SCENARIOS}[name]
     client = openai.OpenAI(base_url=base_url, api_key="any", max_retries=0, timeout=45)
-    print(json.dumps(scenario(client, model)))
+    print(json.dumps(scenario(client, model, *questions)))
 
 
 main()

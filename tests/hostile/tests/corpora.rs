@@ -46,10 +46,10 @@ fn every_target_has_inputs_and_every_folder_a_target() {
 }
 
 /// Promise: Whatever bytes arrive as a request, as an answer or an error of a provider, as a
-/// bundle, as the pattern and text of a search, as a web page, as the configuration or as the
-/// frames of a WebSocket, they are read or refused, and what comes of them is sound: an answer
-/// passes the strict checker, and a WebSocket has the same messages within its limits, however the
-/// bytes were split into reads.
+/// bundle, as the pattern and text of a search, as the answer of a search engine, as a web page,
+/// as the configuration or as the frames of a WebSocket, they are read or refused, and what comes
+/// of them is sound: an answer passes the strict checker, and a WebSocket has the same messages
+/// within its limits, however the bytes were split into reads.
 #[test]
 fn requests() {
     replay("request");
@@ -83,6 +83,11 @@ fn bundles() {
 #[test]
 fn artifact_searches() {
     replay("search");
+}
+
+#[test]
+fn search_answers() {
+    replay("search_answer");
 }
 
 #[test]

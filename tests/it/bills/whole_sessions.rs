@@ -89,10 +89,9 @@ async fn a_session_that_shortening_makes_dearer_is_sent_whole_also_after_a_resta
         text.contains("In one session outputs are no longer shortened"),
         "{text}"
     );
-    assert_eq!(proxy.log().matches(LOG).count(), 1);
-
     proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
+    assert_eq!(proxy.log().matches(LOG).count(), 1);
     let next = Proxy::start_in_folder(proxy.folder, &setup.clone().wire_of(&player)).await;
     assert!(is_sent_whole(&turn(&next, 6).await));
     let now = status(&next, &setup).await;

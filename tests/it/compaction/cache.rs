@@ -74,8 +74,7 @@ async fn the_request_for_a_summary_is_the_next_turn_of_its_history() {
             !body.contains("call_0"),
             "{method:?}: the history is replaced"
         );
-        let log = proxy.log();
-        assert!(log.contains("compaction"), "{log}");
+        proxy.wait_for_log("compaction").await;
         proxy.wait_for_log("next_turn: ").await;
         proxy
             .wait_for_metric("respondent_compactions_total", "result=\"next_turn\"", 1.0)

@@ -169,7 +169,7 @@ async fn at_every_event(wire: PlayerWire, break_kind: Break) {
     proxy
         .wait_for_metric("respondent_open_streams", "", 0.0)
         .await;
-    assert!(!proxy.log().contains("panicked"));
+    assert!(!proxy.whole_log().await.contains("panicked"));
 }
 
 #[kit::test(on_each_wire)]

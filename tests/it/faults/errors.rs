@@ -348,6 +348,5 @@ async fn an_upstream_that_cannot_be_reached(wire: PlayerWire) {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains(&address.to_string()), "{message}");
     }
-    let lines = proxy.log();
-    assert!(lines.contains("[client error"), "{lines}");
+    proxy.wait_for_log("[client error").await;
 }

@@ -187,32 +187,32 @@ async fn a_shutdown_while_a_tool_runs(wire: PlayerWire) {
     }
 }
 
-/// Promise: A call of a tool that takes longer than it may is stopped; the model is told, the
-/// client sees a failed item, and the other calls of the round have their results.
+/// Promise: A call of a tool that takes longer than it may, or than the operator allows, is
+/// stopped; the model is told, the client sees a failed item, and the other calls of the round have
+/// their results.
 #[kit::test(on_each_wire)]
 async fn a_call_that_takes_too_long(wire: PlayerWire) {
-    let player = player(wire).await;
-    player.push(answer(json!([call("c1", "impatient"), call("c2", "look")])));
-    player.push(answer(json!([{"text": "Sunny."}])));
-    let slow = ScriptedTool::new("impatient", "")
-        .shown_as_search()
-        .stalling();
-    let look = ScriptedTool::new("look", "It is sunny.").shown_as_search();
-    let server = RoundServer::start(&[&player], &[slow, look], "");
-    let response = server
-        .answer(&request(&question()), RoundClient::Streaming)
-        .await;
-    assert_eq!(types(&response), "web_search_call web_search_call message");
-    let statuses = [0, 1].map(|at| &response["output"][at]["status"]);
-    assert_eq!(statuses, ["failed", "completed"]);
-    server.tools.wait_running(0).await;
-    let told = history(&player.requests()[1]).to_string();
-    assert!(
-        told.contains("The call was stopped: it took longer"),
-        "{told}"
-    );
-    assert!(told.contains("It is sunny."), "{told}");
-    server.check_replay();
+    let limits = "\n[tools]\ncall_timeout = \"1s\"\n";
+    for (name, limits, limit) in [("impatient", "", "50ms"), ("fetch", limits, "1s")] {
+        let player = crate::faults::player(wire).await;
+        player.push(answer(json!([call("c1", name), call("c2", "look")])));
+        player.push(answer(json!([{"text": "Sunny."}])));
+        let slow = ScriptedTool::new(name, "").shown_as_search().stalling();
+        let look = ScriptedTool::new("look", "It is sunny.").shown_as_search();
+        let server = RoundServer::start(&[&player], &[slow, look], limits);
+        let response = server
+            .answer(&request(&question()), RoundClient::Streaming)
+            .await;
+        assert_eq!(types(&response), "web_search_call web_search_call message");
+        let statuses = [0, 1].map(|at| &response["output"][at]["status"]);
+        assert_eq!(statuses, ["failed", "completed"]);
+        server.tools.wait_running(0).await;
+        let told = history(&player.requests()[1]).to_string();
+        let stopped = format!("The call was stopped: it took longer than {limit}.");
+        assert!(told.contains(&stopped), "{told}");
+        assert!(told.contains("It is sunny."), "{told}");
+        server.check_replay();
+    }
 }
 
 /// Promise: The calls of a round run at the same time, and all of them end with the turn.

@@ -1,8 +1,11 @@
 //! What the provider gets in each round, and in the turn after an answer with hidden rounds.
+use adapters::token_count::text_tokens;
 use kit::player::{PlayerWire, RecordedRequest};
+use kit::tools::ScriptedTool;
+use respondent::store::ArtifactFilter;
 use serde_json::{Value, json};
 
-use super::server::{RoundClient, RoundServer, call, history, question, request};
+use super::server::{RoundClient, RoundServer, call, call_with, history, question, request};
 use super::table::tools;
 use crate::faults::{answer, player};
 
@@ -182,6 +185,34 @@ async fn the_next_turn_has_the_hidden_rounds_in_their_places(wire: PlayerWire) {
     }
 }
 
+/// Promise: What the model has read stands before its own answer, also if two answers have the same
+/// text and the client sends no ids back.
+#[kit::test(on_each_wire)]
+async fn equal_answers_have_their_own_rounds(wire: PlayerWire) {
+    for text in ["Done.", "It is sunny today, as three sources say."] {
+        let player = player(wire).await;
+        let server = RoundServer::start(&[&player], &tools(), "");
+        let mut items = question().as_array().unwrap().clone();
+        for id in ["p1", "p2"] {
+            player.push(answer(json!([call_with(id, "recall", id)])));
+            player.push(answer(json!([{"text": text}])));
+            let asked = request(&json!(items));
+            server.answer(&asked, RoundClient::Streaming).await;
+            items.push(json!({"role": "assistant", "content": text}));
+            items.push(json!({"role": "user", "content": "Go on."}));
+        }
+        player.push(answer(json!([{"text": "Bye."}])));
+        let asked = request(&json!(items));
+        server.answer(&asked, RoundClient::Streaming).await;
+        server.check_replay();
+        let sent = player.requests();
+        assert_eq!(shape(&sent[4]), "user (p1) p1! () user (p2) p2! () user");
+        for (earlier, later) in sent.iter().zip(sent.iter().skip(1)) {
+            assert_continues(later, earlier);
+        }
+    }
+}
+
 #[kit::test(on_each_wire)]
 async fn a_turn_whose_hidden_rounds_are_forgotten_is_valid(wire: PlayerWire) {
     let player = player(wire).await;
@@ -196,4 +227,76 @@ async fn a_turn_whose_hidden_rounds_are_forgotten_is_valid(wire: PlayerWire) {
     another.answer(&next, RoundClient::Streaming).await;
     // The item that shows the hidden call is told.
     assert_eq!(shape(&player.requests()[1]), "user user (c1) c1!");
+}
+
+/// Promise: A result that is too long, because all of a round share 50 KiB, is kept whole as an
+/// artifact, and the model gets an excerpt, which names the artifact if there was room for it.
+#[kit::test(on_each_wire)]
+async fn a_result_that_is_too_long_is_kept_whole(wire: PlayerWire) {
+    for (lines, is_kept) in [(4_000, true), (300_000, false)] {
+        let long: &str = "A line of a long page.\n".repeat(lines).leak();
+        let player = player(wire).await;
+        let tools = [
+            ScriptedTool::new("look", "It is sunny."),
+            ScriptedTool::new("fetch", long),
+        ];
+        let server = RoundServer::start(&[&player], &tools, "");
+        player.push(answer(json!([call("c1", "look"), call("c2", "fetch")])));
+        player.push(answer(json!([{"text": "It is sunny."}])));
+        server
+            .answer(&request(&question()), RoundClient::Streaming)
+            .await;
+        server.check_replay();
+        let sent = history_bytes(player.requests().last().unwrap());
+        assert!(sent.contains("It is sunny."));
+        assert!(sent.contains("[Tool output shortened]"));
+        let kept = server
+            .artifacts
+            .list("local", &ArtifactFilter::default())
+            .await;
+        let kept = kept.unwrap();
+        assert_eq!(kept.len(), usize::from(is_kept));
+        for whole in kept {
+            assert!(sent.contains(&format!("artifact: {}", whole.id)));
+            assert_eq!(usize::try_from(whole.chars).unwrap(), long.len());
+        }
+        assert_eq!(sent.contains("artifact: art_"), is_kept);
+    }
+}
+
+/// Promise: The results of an answer take at most 128,000 tokens together, in any script. What is
+/// more is shortened, and once there is no room, no call is run.
+#[kit::test(on_each_wire)]
+async fn the_results_of_an_answer_are_limited(wire: PlayerWire) {
+    // 25 KB, which no other limit touches.
+    let long: &str = "7🦀1🦀".repeat(2_500).leak();
+    let player = player(wire).await;
+    let tools = [ScriptedTool::new("fetch", long)];
+    let server = RoundServer::start(&[&player], &tools, "[context]\noutputs = \"whole\"\n");
+    for round in 0..10 {
+        let calls = (0..2).map(|call| {
+            let id = format!("c{round}_{call}");
+            call_with(&id, "fetch", &id)
+        });
+        player.push(answer(calls.collect::<Vec<_>>().into()));
+    }
+    player.push(answer(json!([{"text": "It is sunny."}])));
+    let asked = request(&question());
+    server.answer(&asked, RoundClient::Streaming).await;
+    let sent = history(player.requests().last().unwrap());
+    let results = sent.as_array().unwrap().iter();
+    let results = results.filter_map(|item| {
+        let is_result = item["role"] == "tool" || item["type"] == "function_call_output";
+        let text = item.get("content").or_else(|| item.get("output"))?;
+        is_result.then(|| text.as_str().unwrap().to_owned())
+    });
+    let results: Vec<String> = results.collect();
+    assert_eq!(results.len(), 20);
+    let begin_with = |begin: &str| results.iter().filter(|it| it.starts_with(begin)).count();
+    assert!(begin_with("[Tool output shortened]") >= 2);
+    let skipped = begin_with("Tool call skipped: the limit of 128000 tokens");
+    assert!(skipped >= 2);
+    assert_eq!(server.tools.calls().len(), 20 - skipped);
+    let tokens: u64 = results.iter().map(|text| text_tokens(text)).sum();
+    assert!((100_000..=128_000).contains(&tokens), "{tokens}");
 }

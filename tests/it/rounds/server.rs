@@ -1,10 +1,8 @@
 //! A server in this process whose turns have scripted tools and are recorded.
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use adapters::plan::Retention;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
@@ -35,6 +33,7 @@ pub struct RoundServer {
     pub tools: Arc<ScriptedTools>,
     pub metrics: Arc<Metrics>,
     pub shutdown: CancellationToken,
+    pub artifacts: Artifacts,
     service: Arc<Service>,
     finished: Arc<LastRecording>,
 }
@@ -126,12 +125,37 @@ impl RoundServer {
 
     /// The same with tools that are not scripted.
     pub fn with_tools(players: &[&Player], runner: Arc<dyn ToolRunner>, settings: &str) -> Self {
+        let responses = ResponseStore::default();
+        Self::with_store(players, runner, settings, responses)
+    }
+
+    /// The same with a store of responses.
+    pub fn with_store(
+        players: &[&Player],
+        runner: Arc<dyn ToolRunner>,
+        settings: &str,
+        responses: ResponseStore,
+    ) -> Self {
+        let settings = [settings, ""].into_iter();
+        let players: Vec<_> = players.iter().copied().zip(settings).collect();
+        Self::made(&players, runner, responses)
+    }
+
+    /// The same with further lines of the table of each provider.
+    pub fn with_settings(players: &[(&Player, &str)], runner: Arc<dyn ToolRunner>) -> Self {
+        Self::made(players, runner, ResponseStore::default())
+    }
+
+    fn made(
+        players: &[(&Player, &str)],
+        runner: Arc<dyn ToolRunner>,
+        responses: ResponseStore,
+    ) -> Self {
         // Fails if another test has installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let mut text = String::new();
-        for (player, id) in players.iter().zip(["acme", "brand"]) {
-            let settings = if id == "acme" { settings } else { "" };
+        for ((player, settings), id) in players.iter().zip(["acme", "brand"]) {
             let base = player.base_url();
             let wire = player.wire().map_or("chat", PlayerWire::name);
             let _ = writeln!(
@@ -147,6 +171,7 @@ impl RoundServer {
         let config = config::load(&inputs, LoadPurpose::Serve).unwrap();
         let finished = Arc::new(LastRecording::default());
         let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
+        let artifacts = Artifacts::memory(4 << 20);
         let service = Service::new(
             Arc::new(ArcSwap::from_pointee(config)),
             Arc::clone(&metrics),
@@ -155,13 +180,14 @@ impl RoundServer {
                 tools: runner,
                 finished: Arc::clone(&finished),
             }),
-            Artifacts::without_store(Retention::Nothing, BTreeSet::new()),
-            ResponseStore::default(),
+            artifacts.clone(),
+            responses,
         );
         Self {
             tools: Arc::new(ScriptedTools::new([])),
             metrics,
             shutdown,
+            artifacts,
             service: Arc::new(service),
             finished,
         }

@@ -151,10 +151,9 @@ fn types(response: &Value) -> String {
 }
 
 /// Promise: A turn whose model calls tools of the proxy has several upstream answers and one
-/// response: one id, one `created` and one terminal event. Respondent itself has no such tools yet;
-/// the tests bring their own. The results of the proxy's tools go to the model in a further round
-/// of the same response, whose events go on with the same sequence numbers. The model may call
-/// tools of the proxy in several rounds of one response.
+/// response: one id, one `created` and one terminal event. The results of the proxy's tools go to
+/// the model in a further round of the same response, whose events go on with the same sequence
+/// numbers. The model may call tools of the proxy in several rounds of one response.
 #[kit::test(on_each_wire)]
 async fn calls_of_the_proxys_tools_are_answered_in_one_response(wire: PlayerWire) {
     for case in table() {
@@ -281,6 +280,11 @@ async fn the_number_of_calls_and_rounds_is_limited(wire: PlayerWire) {
         .await;
     assert_eq!(stream.terminal, "response.failed");
     assert_eq!(stream.error_code(), Some("server_error"));
+    let message = stream.response["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("Tool execution limit exceeded: after 10 rounds"),
+        "{message}"
+    );
     assert_eq!(server.tools.calls().len(), 10);
     assert_eq!(player.requests().len(), 12);
     let told = history(&player.requests()[11]).to_string();
@@ -308,14 +312,50 @@ async fn the_number_of_calls_and_rounds_is_limited(wire: PlayerWire) {
     }
 }
 
+/// Promise: The operator's limits of rounds and calls of the proxy's tools hold for each answer; of
+/// two limits of calls, the operator's and the request's, the smaller one.
+#[kit::test(on_each_wire)]
+async fn the_operator_limits_rounds_and_calls(wire: PlayerWire) {
+    let player = player(wire).await;
+    for round in 0..4 {
+        let day = format!("day {round}");
+        player.push(answer(json!([call_with("c", "look", &day)])));
+    }
+    let limits = "\n[tools]\nmax_rounds = 2\nmax_calls = 3\n";
+    let server = RoundServer::start(&[&player], &tools(), limits);
+    let asked = request(&question());
+    let stream = server.stream(&asked, RoundClient::Streaming).await;
+    let message = stream.response["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("after 2 rounds of tool calls"),
+        "{message}"
+    );
+    assert_eq!(server.tools.calls().len(), 2);
+    assert_eq!(player.requests().len(), 4);
+    server.check_replay();
+    for (asked_for, most) in [(5, 3), (2, 2)] {
+        let player = crate::faults::player(wire).await;
+        player.push(answer(many_calls(6)));
+        player.push(answer(json!([{"text": "Enough."}])));
+        let server = RoundServer::start(&[&player], &tools(), limits);
+        let mut request = request(&question());
+        request["max_tool_calls"] = json!(asked_for);
+        server.answer(&request, RoundClient::Streaming).await;
+        assert_eq!(server.tools.calls().len(), most);
+        let told = history(&player.requests()[1]).to_string();
+        let limit = format!("the limit of {most} tool calls is reached");
+        assert!(told.contains(&limit), "{told}");
+    }
+}
+
 fn many_calls(count: usize) -> Value {
     let calls = (0..count).map(|n| call_with(&format!("c{n}"), "recall", &n.to_string()));
     calls.collect()
 }
 
 /// Promise: A model that calls more than 20 tools of the proxy at once ends its turn with an error
-/// that says so, and none of them runs; up to 20 run. A call that equals an earlier one is not run
-/// again.
+/// that says so, and none of them runs; up to 20 run, and any number of calls of the client's tools
+/// reaches it. A call that equals an earlier one is not run again.
 #[kit::test(on_each_wire)]
 async fn the_calls_of_one_round_are_limited(wire: PlayerWire) {
     let player = player(wire).await;
@@ -332,6 +372,13 @@ async fn the_calls_of_one_round_are_limited(wire: PlayerWire) {
     assert_eq!(server.tools.calls(), []);
 
     let player = crate::faults::player(wire).await;
+    let of_client = (0..21).map(|n| call(&format!("c{n}"), "shell"));
+    player.push(answer(of_client.collect()));
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let response = server.answer(&asked, RoundClient::Streaming).await;
+    assert_eq!(response["output"].as_array().unwrap().len(), 21);
+
+    let player = crate::faults::player(wire).await;
     player.push(answer(many_calls(20)));
     player.push(answer(json!([call_with("again", "recall", "7")])));
     player.push(answer(json!([{"text": "Enough."}])));
@@ -341,5 +388,95 @@ async fn the_calls_of_one_round_are_limited(wire: PlayerWire) {
     assert_eq!(server.tools.calls().len(), 20);
     let told = history(&player.requests()[2]).to_string();
     assert!(told.contains("The same call was made before"), "{told}");
+    server.check_replay();
+}
+
+/// Promise: The results of a round take at most 50 KiB, however many calls it has, and each call
+/// has one: of 20 calls the model reads what came of them, of more it reads in a few words that
+/// they were not run. More than 200 calls of tools of the proxy at once end the turn with an error.
+#[kit::test(on_each_wire)]
+async fn the_results_of_many_calls_are_short(wire: PlayerWire) {
+    let tools = [ScriptedTool::new("recall", &"A long page. ".repeat(1_000))];
+    let asked = request(&question());
+    let wrong = json!({"q": vec!["wrong "; 100]}).to_string();
+    for (equal, wrongs) in [(180, 0), (0, 180), (90, 90)] {
+        let run = many_calls(20);
+        let equal =
+            (0..equal).map(|n| call_with(&format!("e{n}"), "recall", &(n % 20).to_string()));
+        let wrongs = (0..wrongs).map(
+            |n| json!({"call": {"id": format!("w{n}"), "name": "recall", "arguments": wrong}}),
+        );
+        let run = run.as_array().unwrap().iter().cloned();
+        let player = player(wire).await;
+        player.push(answer(wrongs.chain(run).chain(equal).collect()));
+        player.push(answer(json!([{"text": "Enough."}])));
+        let server = RoundServer::start(&[&player], &tools, "");
+        server.answer(&asked, RoundClient::Streaming).await;
+        assert_eq!(server.tools.calls().len(), 20);
+        let sent = history(&player.requests()[1]);
+        let results = sent.as_array().unwrap().iter().filter_map(|item| {
+            let is_result = item["role"] == "tool" || item["type"] == "function_call_output";
+            let text = item.get("content").or_else(|| item.get("output"))?;
+            is_result.then(|| text.as_str().unwrap().len())
+        });
+        let results: Vec<usize> = results.collect();
+        assert_eq!(results.len(), 200);
+        let bytes: usize = results.iter().sum();
+        assert!(bytes <= 50 << 10, "{bytes}");
+        server.check_replay();
+    }
+    let player = player(wire).await;
+    let wrong = json!({"call": {"name": "recall", "arguments": wrong}});
+    player.push(answer(vec![wrong; 201].into()));
+    let server = RoundServer::start(&[&player], &tools, "");
+    let stream = server.stream(&asked, RoundClient::Streaming).await;
+    assert_eq!(stream.terminal, "response.failed");
+    let message = stream.response["error"]["message"].as_str().unwrap();
+    assert!(message.contains("201 tools at once"), "{message}");
+}
+
+/// Promise: Equal calls of one round that only read are run once, and each has the result. One that
+/// failed is run again in a later round.
+#[kit::test(on_each_wire)]
+async fn equal_calls_of_one_round_are_run_once(wire: PlayerWire) {
+    let player = player(wire).await;
+    player.push(answer(json!([
+        call("c1", "recall"),
+        call("c2", "broken"),
+        call("c3", "recall"),
+        call("c4", "broken"),
+        call_with("c5", "recall", "other"),
+    ])));
+    player.push(answer(json!([call("c6", "broken")])));
+    player.push(answer(json!([{"text": "Enough."}])));
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let mut asked = request(&question());
+    asked["max_tool_calls"] = json!(4);
+    server.answer(&asked, RoundClient::Streaming).await;
+    let ran = server.tools.calls();
+    let ran: Vec<&str> = ran.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!(ran, ["recall", "broken", "recall", "broken"]);
+    let sent = history(&player.requests()[1]);
+    let sent = sent.as_array().unwrap();
+    let mut ids = BTreeSet::new();
+    let results = sent.iter().filter_map(|entry| {
+        let id = entry.get("tool_call_id").or_else(|| {
+            let is_output = entry["type"] == "function_call_output";
+            is_output.then(|| &entry["call_id"])
+        })?;
+        ids.insert(id.to_string());
+        Some(entry.to_string())
+    });
+    let results: Vec<String> = results.collect();
+    for (result, text) in results.iter().zip([
+        "A fact.",
+        "No such page.",
+        "A fact.",
+        "No such page.",
+        "A fact.",
+    ]) {
+        assert!(result.contains(text), "{result}");
+    }
+    assert_eq!((results.len(), ids.len()), (5, 5));
     server.check_replay();
 }

@@ -60,6 +60,8 @@ fn access(route: &str) -> Access {
         | "DELETE /v1/responses/{id}"
         | "POST /v1/responses/{id}/cancel"
         | "GET /v1/responses/{id}/input_items"
+        | "GET /v1/responses/{id}/sources"
+        | "GET /v1/responses/{id}/sources/{source}"
         | "POST /v1/conversations"
         | "GET /v1/conversations/{id}"
         | "POST /v1/conversations/{id}"

@@ -41,6 +41,7 @@ const OPERATIONS_ON: &[(Kind, &str)] = &[
     (Kind::Response, "DELETE /v1/responses/{id}"),
     (Kind::Response, "POST /v1/responses/{id}/cancel"),
     (Kind::Response, "GET /v1/responses/{id}/input_items"),
+    (Kind::Response, "GET /v1/responses/{id}/sources"),
     (
         Kind::Response,
         "GET /v1/responses/{id}/input_items?order=asc&limit=1",

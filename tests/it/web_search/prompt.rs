@@ -1,5 +1,6 @@
 //! What the model is offered and reads, in this turn and the next.
 use kit::player::{PlayerWire, RecordedRequest};
+use respondent::app::web::{ScrapeBody, SearchBody, scrape_answer, search_answer};
 use respondent::tools::live::CallLimits;
 use serde_json::{Value, json};
 
@@ -178,7 +179,63 @@ async fn a_long_page_is_an_excerpt(wire: PlayerWire) {
         .or(read["output"].as_str())
         .unwrap();
     assert!(read.contains("Line 3777 of the text."), "{read:.300}");
-    assert!(read.chars().count() < 12_300, "{}", read.chars().count());
+    assert!(read.chars().count() <= 12_000, "{}", read.chars().count());
+}
+
+/// Promise: `POST /v1/scrape` and `POST /v1/search` answer with the bytes that the model of a turn
+/// reads for the same call.
+#[kit::test(on_each_wire)]
+async fn the_endpoints_answer_with_the_bytes_of_a_turn(wire: PlayerWire) {
+    let player = player(wire).await;
+    let gone = "https://gone.example/";
+    player.push(answer(json!([
+        call("c1", "web_search", &json!({"query": "weather Ulm"})),
+        call(
+            "c2",
+            "open_page",
+            &json!({"url": LONG, "query": "Line 3777"})
+        ),
+        call(
+            "c3",
+            "find_in_page",
+            &json!({"url": WEATHER, "pattern": "TOMORROW"})
+        ),
+        call("c4", "open_page", &json!({"url": gone})),
+    ])));
+    player.push(answer(json!([{"text": "Done."}])));
+    let web = TestWeb::new();
+    let tool = web.tool(CallLimits::default());
+    let server = RoundServer::with_tools(&[&player], tool, without_hosted_tools(wire));
+    let client = RoundClient::Streaming;
+    server.answer(&request(&question()), client).await;
+    let history = history(&player.requests()[1]);
+    let items = history.as_array().unwrap().iter();
+    let results = items.filter(|item| item["role"] == "tool" || !item["output"].is_null());
+    let text = |item: &Value| {
+        let text = item["content"].as_str().or(item["output"].as_str());
+        text.unwrap().to_owned()
+    };
+    let results: Vec<String> = results.map(text).collect();
+    let tools = web.tools();
+    let search = SearchBody {
+        query: "weather Ulm".to_owned(),
+        ..SearchBody::default()
+    };
+    let mut expected = vec![search_answer(&tools, search).await.unwrap().text];
+    for (url, query, find) in [
+        (LONG, Some("Line 3777"), None),
+        (WEATHER, None, Some("TOMORROW")),
+        (gone, None, None),
+    ] {
+        let body = ScrapeBody {
+            url: url.to_owned(),
+            query: query.map(str::to_owned),
+            find: find.map(str::to_owned),
+            markdown: false,
+        };
+        expected.push(scrape_answer(&tools, &body).await.unwrap().text);
+    }
+    assert_eq!(results, expected);
 }
 
 /// The history in a request to the provider as bytes, without the brackets that close it.
@@ -241,4 +298,33 @@ async fn the_next_turn_continues_the_prompt(wire: PlayerWire) {
         );
         server.check_replay();
     }
+}
+
+/// Promise: A client that repeats a turn that broke off after searches, with the items that it got,
+/// continues the prompt: nothing is searched again.
+#[kit::test(on_each_wire)]
+async fn a_turn_that_broke_off_goes_on(wire: PlayerWire) {
+    let player = player(wire).await;
+    let weather = json!({"query": "weather Ulm"});
+    player.push(answer(json!([call("c1", "web_search", &weather)])));
+    player.push(answer(json!([{"text": "Let me "}, {"cut": "fin"}])));
+    player.push(answer(json!([{"text": "Rain."}])));
+    let web = TestWeb::new();
+    let server = RoundServer::with_tools(
+        &[&player],
+        web.tool(CallLimits::default()),
+        without_hosted_tools(wire),
+    );
+    let client = RoundClient::Streaming;
+    let broken = server.answer(&request(&question()), client).await;
+    assert_eq!(broken["status"], "failed", "{broken}");
+    let search = &broken["output"][0];
+    assert_eq!(search["type"], "web_search_call", "{broken}");
+    let mut items = question().as_array().unwrap().clone();
+    items.push(search.clone());
+    server.answer(&request(&json!(items)), client).await;
+    let sent = player.requests();
+    let (before, after) = (history_bytes(&sent[1]), history_bytes(&sent[2]));
+    assert_eq!(after, before);
+    server.check_replay();
 }

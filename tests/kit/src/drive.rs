@@ -11,7 +11,7 @@ use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::response_object::ResponseObject;
 use adapters::turn::Turn;
 use adapters::wire;
-use registry::{ProviderSpec, WireQuirks};
+use registry::{Model, ProviderSpec, WireQuirks};
 
 /// The time of all answers, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
@@ -28,7 +28,13 @@ pub struct AnswerSetup {
 
 /// The setup of an answer to this turn from an upstream that runs no tools.
 pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AnswerSetup {
-    settings_for(turn, codex, seal_reasoning, &WireQuirks::default())
+    let model = Model::unlisted(&turn.model);
+    settings_for(
+        turn,
+        codex,
+        seal_reasoning,
+        (&WireQuirks::default(), &model),
+    )
 }
 
 /// The setup of an answer to this turn, as the server makes it.
@@ -36,9 +42,9 @@ pub fn settings_for(
     turn: &Turn<'_>,
     codex: bool,
     seal_reasoning: bool,
-    quirks: &WireQuirks,
+    (quirks, model): (&WireQuirks, &Model),
 ) -> AnswerSetup {
-    let relayed_tools = wire::relayed_tools(quirks);
+    let relayed_tools = wire::relayed_tools(quirks, turn, model);
     let params = AnswerParams {
         seal_reasoning,
         origin: "acme/m".to_owned(),

@@ -22,6 +22,7 @@ use adapters::fault::{Fault, Retry};
 use adapters::plan::{Bounds, plan};
 use adapters::provider_error;
 use adapters::responses::request::TurnSource;
+use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use adapters::wire::{self, EncodeOptions, encode};
 use registry::{Model, Provider, WireQuirks};
@@ -76,6 +77,9 @@ pub struct CaseSettings<O> {
     /// The client is Codex.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub codex: bool,
+    /// The functions of the proxy that stand for hosted tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proxy_tools: Vec<ProxyTool>,
     /// Settings that are laid over the provider's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<O>,
@@ -96,6 +100,7 @@ impl<O> Default for CaseSettings<O> {
             model: None,
             origin: None,
             codex: false,
+            proxy_tools: Vec::new(),
             over: None,
         }
     }
@@ -237,7 +242,7 @@ impl<O> GoldenCase<O> {
 
     /// The request to the upstream.
     pub fn encode(&self) -> Result<Encoded, Fault> {
-        let source = TurnSource::new(self.request.clone());
+        let source = self.source();
         let turn = source.turn()?;
         let name = self.model(&turn);
         let unlisted = Model::unlisted(name);
@@ -270,14 +275,22 @@ impl<O> GoldenCase<O> {
         &self,
         read: impl FnOnce(AnswerSetup, &WireQuirks) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let source = TurnSource::new(self.request.clone());
+        let source = self.source();
         let turn = source.turn()?;
-        let quirks = &self.provider.dialect_for(self.model(&turn)).quirks;
+        let name = self.model(&turn);
+        let quirks = &self.provider.dialect_for(name).quirks;
+        let unlisted = Model::unlisted(name);
+        let model = self.provider.model(name).map_or(&unlisted, |model| model);
         let seals = turn.controls.encrypted_reasoning || quirks.requires_reasoning();
         read(
-            drive::settings_for(&turn, self.settings.codex, seals, quirks),
+            drive::settings_for(&turn, self.settings.codex, seals, (quirks, model)),
             quirks,
         )
+    }
+
+    fn source(&self) -> TurnSource {
+        let tools = self.settings.proxy_tools.clone();
+        TurnSource::new(self.request.clone()).with_proxy_tools(tools)
     }
 
     fn model<'t>(&'t self, turn: &'t Turn<'_>) -> &'t str {

@@ -8,6 +8,7 @@
 //! - [`session`]: a long session of a coding agent as data
 //! - [`request_docs`]: what the documentation says of each part of a request
 //! - [`tools`]: scripted tools that run in the proxy
+//! - [`web`]: servers of the web on loopback
 
 pub mod drive;
 pub mod golden;
@@ -17,5 +18,6 @@ pub mod request_docs;
 pub mod session;
 pub mod strict;
 pub mod tools;
+pub mod web;
 
 pub use kit_attribute::test;

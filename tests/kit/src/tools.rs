@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use adapters::responses::assembler::{HostedItem, WithheldCall};
-use adapters::tools::ProxyTool;
+use adapters::tools::{ProviderToolUse, ProxyTool};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -134,6 +134,7 @@ impl ScriptedTools {
                 description: format!("The tool {} of the proxy.", tool.name),
                 parameters: r#"{"type":"object","properties":{"q":{"type":"string"}}}"#.to_owned(),
                 in_place_of: None,
+                provider_tool: ProviderToolUse::default(),
             })
             .collect()
     }

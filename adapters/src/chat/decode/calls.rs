@@ -4,14 +4,16 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use registry::{ChatQuirks, ExtraContentReplay, ProviderSearch};
 use serde_json::value::RawValue;
 
 use super::chunk::{CallDelta, MAX_CALLS, scalar};
 use crate::arguments::ArgumentsScan;
-use crate::chat::reasoning_state;
+use crate::chat::{provider_search, reasoning_state};
 use crate::event::{Event, Fragment, ReasoningState};
 use crate::fault::{Fault, Kind};
 use crate::json;
+use crate::tools::ProxyTool;
 
 /// The most bytes of arguments that are held for a call without a name.
 const MAX_NAMELESS_ARGUMENTS: usize = 1 << 20;
@@ -25,6 +27,8 @@ pub(super) struct StreamedCalls {
     /// The last call with each id.
     by_id: HashMap<String, usize>,
     emit_extra: bool,
+    /// Whether the provider's search is a call.
+    has_echoed_search: bool,
 }
 
 #[derive(Debug, Default)]
@@ -50,9 +54,10 @@ enum ExtraContent {
 
 impl StreamedCalls {
     /// The calls of an answer that has not begun.
-    pub(super) fn new(emit_extra: bool) -> Self {
+    pub(super) fn new(quirks: &ChatQuirks) -> Self {
         Self {
-            emit_extra,
+            emit_extra: quirks.call_extra != ExtraContentReplay::None,
+            has_echoed_search: quirks.web_search == ProviderSearch::EchoedCall,
             ..Self::default()
         }
     }
@@ -80,7 +85,10 @@ impl StreamedCalls {
         let id = scalar(delta.id);
         let index = scalar(delta.index).parse().ok();
         let function = delta.function.unwrap_or_default();
-        let name = scalar(function.name);
+        let mut name = scalar(function.name);
+        if self.has_echoed_search && name == provider_search::ECHOED {
+            name = ProxyTool::ECHOED_SEARCH.into();
+        }
         let arguments = function.arguments.map(arguments_text);
         let more = arguments
             .as_ref()

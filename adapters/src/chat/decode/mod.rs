@@ -37,7 +37,7 @@ mod tests;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use registry::{ChatQuirks, ExtraContentReplay, ReasoningReplay};
+use registry::{ChatQuirks, ReasoningReplay};
 
 use self::calls::StreamedCalls;
 use self::chunk::{CallDelta, Chunk, ChunkChoice, Delta, parse_object, scalar, text_fragment};
@@ -74,6 +74,8 @@ pub(crate) struct ChatDecoder {
     /// The reason for the finish, if an answer with nothing cannot end for it: its meaning is a
     /// guess, or it says that there is a call.
     unmet_reason: Option<String>,
+    /// It was emitted that the provider has searched.
+    has_searched: bool,
     /// How the last token counts had to be corrected.
     usage_correction: Option<String>,
     ended: bool,
@@ -111,11 +113,12 @@ impl ChatDecoder {
             details: (quirks.reasoning_replay == ReasoningReplay::ReasoningDetails)
                 .then(ReasoningDetails::default),
             shown_details: DetailText::default(),
-            calls: StreamedCalls::new(quirks.call_extra != ExtraContentReplay::None),
+            calls: StreamedCalls::new(quirks),
             cited_pages: CitedPages::default(),
             progress: StreamProgress::default(),
             finish: None,
             unmet_reason: None,
+            has_searched: false,
             usage_correction: None,
             ended: false,
         }
@@ -547,6 +550,10 @@ impl ChatDecoder {
             self.usage_correction = wrong;
             self.progress.usage_after_content = !self.progress.chunk_has_content;
             emit(Event::Usage(usage));
+        }
+        if !self.has_searched && raw.is_some_and(usage::has_searches) {
+            self.has_searched = true;
+            emit(Event::Searched);
         }
     }
 }

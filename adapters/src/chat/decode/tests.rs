@@ -22,6 +22,7 @@ fn events_for(quirks: &ChatQuirks, chunks: &[&str]) -> Vec<String> {
             Event::Citation(citation) => format!("citation {citation:?}"),
             Event::Native(native) => format!("native {native:?}"),
             Event::Source { url, title } => format!("source {url} {title}"),
+            Event::Searched => "searched".to_owned(),
             Event::Usage(usage) => format!("usage {}/{}", usage.input, usage.output),
             Event::Note(code, detail) => format!("note {code}: {detail}"),
             Event::Finish(finish) => format!("finish {finish:?}"),

@@ -86,6 +86,24 @@ pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>
     Some((usage, corrections))
 }
 
+/// Whether the provider says that it has searched the web itself.
+pub(super) fn has_searches(raw: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct SearchCounts<'a> {
+        /// `OpenRouter`'s counts of its own tools.
+        #[serde(borrow)]
+        server_tool_use_details: Option<ServerToolCounts<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct ServerToolCounts<'a> {
+        #[serde(borrow)]
+        web_search_requests: Option<&'a RawValue>,
+    }
+    let fields = serde_json::from_str::<SearchCounts<'_>>(raw.get()).ok();
+    let counts = fields.and_then(|fields| fields.server_tool_use_details);
+    counts.is_some_and(|counts| count(counts.web_search_requests).is_some_and(|count| count > 0))
+}
+
 /// Adds tokens that the provider counted outside input and output.
 ///
 /// Gateways pass such counts on, and the numbers show it: more cached tokens than

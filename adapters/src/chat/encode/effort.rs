@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::body_writer::BodyWriter;
 use crate::effort::{has_level, nearest};
 use crate::notes::Notes;
+use crate::turn::Turn;
 
 /// Writes nothing if the client asked for nothing: the default effort of a model is
 /// its maker's choice.
@@ -72,4 +73,14 @@ fn is_on(wanted: &str, model: &Model, notes: &mut Notes) -> bool {
         notes.add("effort_mapped", format!("{wanted} to thinking {state}"));
     }
     !off
+}
+
+/// Whether the model thinks in this turn.
+pub(in crate::chat) fn is_thinking(turn: &Turn<'_>, model: &Model) -> bool {
+    let unread = &mut Notes::default();
+    let wanted = turn.controls.wanted_effort(model, unread);
+    let wanted = wanted
+        .or(model.default_reasoning.as_deref())
+        .unwrap_or("high");
+    !model.reasoning.is_empty() && is_on(wanted, model, unread)
 }

@@ -14,10 +14,12 @@ mod parameters;
 mod tests;
 mod tools;
 
-use registry::{ChatQuirks, EnumSet, MaxTokensField};
+pub(super) use self::effort::is_thinking;
 
-use super::history;
+use registry::{ChatQuirks, MaxTokensField};
+
 use super::options::ChatOptions;
+use super::{history, provider_search};
 use crate::body_writer::BodyWriter;
 use crate::encode_options::EncodeOptions;
 use crate::encoded::{BodyOffsets, Encoded};
@@ -36,10 +38,16 @@ pub(crate) fn encode(
     quirks: &ChatQuirks,
 ) -> Result<Encoded, Fault> {
     let mut body = BodyWriter::new(turn, options);
-    let mut offered = tools::offered_tools(&mut body, quirks);
-    let beyond = body.cut_tools(&mut offered, quirks.max_tools);
-    let tool_notice = left_out::notice(turn, EnumSet::empty(), &beyond);
-    let stream = quirks.stream_tools || offered.is_empty();
+    let (mut offered, search) = tools::offered_tools(&mut body, quirks);
+    let most = quirks.max_tools;
+    let most = most.map(|most| most.saturating_sub(u16::from(search.is_some())));
+    let beyond = body.cut_tools(&mut offered, most);
+    let relayed = provider_search::relayed_tools(turn, body.model, quirks);
+    if turn.tools.lacks_search(relayed) {
+        body.notes.add("tool_dropped", left_out::WEB_SEARCH);
+    }
+    let tool_notice = left_out::notice(turn, relayed, &beyond);
+    let stream = quirks.stream_tools || (offered.is_empty() && search.is_none());
     body.field("model", options.upstream_model);
     body.field("stream", &stream);
     if stream && quirks.stream_usage {
@@ -49,7 +57,7 @@ pub(crate) fn encode(
     effort::push(&mut body, quirks.reasoning_control);
     parameters::push_services(&mut body, quirks);
     format::push(&mut body, quirks);
-    let tools = tools::push(&mut body, &offered, quirks)?;
+    let tools = tools::push(&mut body, &offered, search, quirks)?;
     let field = match quirks.max_tokens_field {
         MaxTokensField::MaxTokens => Some("max_tokens"),
         MaxTokensField::MaxCompletionTokens => Some("max_completion_tokens"),

@@ -2,33 +2,41 @@
 
 use std::ops::Range;
 
-use registry::ChatQuirks;
+use registry::{ChatQuirks, ProviderSearch, RelayToolKind};
 
 use crate::body_writer::BodyWriter;
+use crate::chat::provider_search;
 use crate::encoded;
 use crate::fault::Fault;
 use crate::json;
 use crate::schema;
-use crate::tools::{Tool, ToolChoice};
+use crate::tools::{ProxyToolUse, Tool, ToolChoice};
+use crate::turn::Turn;
 
-/// The tools to offer: none if the client forbids calls and the provider does not
-/// accept `tool_choice: none`.
+/// The tools to offer, and the provider's own search in place of those that search: none if the
+/// client forbids calls and the provider does not accept `tool_choice: none`.
 pub(super) fn offered_tools<'t, 'a>(
     body: &mut BodyWriter<'t, 'a>,
     quirks: &ChatQuirks,
-) -> Vec<&'t Tool<'a>> {
+) -> (Vec<&'t Tool<'a>>, Option<ProviderSearch>) {
     if body.leaves_out_tools(quirks.tool_choice) {
-        return Vec::new();
+        return (Vec::new(), None);
     }
-    let tools = body.turn.tools.iter();
-    match &body.turn.tool_choice {
+    let search = provider_search::used(body.turn, body.model, quirks);
+    let tools = body.turn.tools.iter().filter(|tool| match tool.proxy {
+        None | Some(ProxyToolUse::Always) => true,
+        Some(ProxyToolUse::InPlaceOf(_)) => search.is_none(),
+        Some(ProxyToolUse::Echo(_)) => false,
+    });
+    let tools = match &body.turn.tool_choice {
         ToolChoice::Allowed { names, .. } => tools
             .filter(|tool| names.contains(&tool.wire_name))
             .collect(),
         ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => {
             tools.collect()
         }
-    }
+    };
+    (tools, search)
 }
 
 /// Writes the tools and `tool_choice`. Returns the range of the list in the body. Fails if the
@@ -36,10 +44,11 @@ pub(super) fn offered_tools<'t, 'a>(
 pub(super) fn push(
     body: &mut BodyWriter<'_, '_>,
     tools: &[&Tool<'_>],
+    search: Option<ProviderSearch>,
     quirks: &ChatQuirks,
 ) -> Result<Range<usize>, Fault> {
     let start = body.out.len();
-    if tools.is_empty() {
+    if tools.is_empty() && search.is_none() {
         return Ok(start..start);
     }
     body.key("tools");
@@ -49,16 +58,41 @@ pub(super) fn push(
         push_tool(body, tool, quirks);
         encoded::check_size(body.out.len(), "tools")?;
     }
+    if let Some(search) = search {
+        json::separate(&mut body.out);
+        json::push(
+            &mut body.out,
+            &provider_search::definition(search, body.turn),
+        );
+    }
     body.out.push(b']');
     let list = start..body.out.len();
-    body.push_tool_choice(quirks.tool_choice, |out, name| {
-        out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
-        json::push(out, name);
-        out.extend_from_slice(b"}}");
-    });
+    if search.is_some() && is_search_forced(body.turn) {
+        let detail = "the provider's search: the model is free to call";
+        body.notes.add("tool_choice_dropped", detail);
+    } else {
+        body.push_tool_choice(quirks.tool_choice, |out, name| {
+            out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
+            json::push(out, name);
+            out.extend_from_slice(b"}}");
+        });
+    }
     let parallel = body.turn.parallel_tool_calls;
     body.field_if("parallel_tool_calls", parallel, quirks.parallel_tool_calls);
     Ok(list)
+}
+
+/// Whether the client says that the model has to search.
+fn is_search_forced(turn: &Turn<'_>) -> bool {
+    match &turn.tool_choice {
+        ToolChoice::Named(name) => {
+            let mut functions = turn.tools.in_place_of(RelayToolKind::WebSearch);
+            functions.any(|function| function == name)
+        }
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Allowed { .. } => {
+            false
+        }
+    }
 }
 
 fn push_tool(body: &mut BodyWriter<'_, '_>, tool: &Tool<'_>, quirks: &ChatQuirks) {

@@ -8,6 +8,7 @@ use super::message::{AssistantMessage, ReplayedReasoning};
 use super::reasoning::{
     LOST_SIGNATURE, REASONING_PLACEHOLDER, signature_detail_placeholder, text_field,
 };
+use crate::chat::provider_search;
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
@@ -199,10 +200,11 @@ impl<'a> MessageWriter<'_, 'a> {
         let name = self.turn.tools.called_name(item);
         self.out.push(b'{');
         json::field(self.out, "id", self.ids.wire_id(&call_id));
-        json::field(self.out, "type", "function");
+        let (kind, name) = provider_search::sent_call(&name, self.options.quirks);
+        json::field(self.out, "type", kind);
         json::key(self.out, "function");
         self.out.push(b'{');
-        json::field(self.out, "name", &name);
+        json::field(self.out, "name", name);
         json::key(self.out, "arguments");
         self.out.push(b'"');
         match self.plan.replaced_arguments(item, index) {

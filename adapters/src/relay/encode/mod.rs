@@ -38,7 +38,14 @@ pub(crate) fn encode(
     options: &EncodeOptions<'_>,
     quirks: &RelayQuirks,
 ) -> Result<Encoded, Fault> {
+    let quirks = &RelayQuirks {
+        tools: super::relayed_tools(turn, quirks),
+        ..*quirks
+    };
     let mut body = BodyWriter::new(turn, options);
+    if turn.tools.lacks_search(quirks.tools) {
+        body.notes.add("tool_dropped", left_out::WEB_SEARCH);
+    }
     body.field("model", options.upstream_model);
     body.field("stream", &true);
     body.field("store", &false);

@@ -113,24 +113,11 @@ impl<'a> ToolList<'_, 'a> {
         let relayed = RelayToolKind::of_definition(&kind);
         let relayed = relayed.filter(|kind| self.quirks.tools.contains(*kind) && !is_flat(*kind));
         match relayed {
-            Some(
-                RelayToolKind::WebSearch
-                | RelayToolKind::FileSearch
-                | RelayToolKind::CodeInterpreter
-                | RelayToolKind::ImageGeneration
-                | RelayToolKind::Mcp,
-            ) => {
+            Some(relayed) if relayed.is_hosted() => {
                 self.notes.remove("tool_dropped", &kind);
                 self.push_raw(&name, json);
             }
-            Some(
-                RelayToolKind::Namespace
-                | RelayToolKind::Custom
-                | RelayToolKind::ToolSearch
-                | RelayToolKind::LocalShell
-                | RelayToolKind::Shell
-                | RelayToolKind::ApplyPatch,
-            ) => {
+            Some(_) => {
                 if self.written.insert(format!("{kind} {name}")) {
                     self.push_raw(&name, json);
                 }
@@ -147,7 +134,7 @@ impl<'a> ToolList<'_, 'a> {
                 }
             }
             // The functions in its place follow.
-            None if RelayToolKind::of_definition(&kind).is_some_and(runs_hosted) => {}
+            None if RelayToolKind::of_definition(&kind).is_some_and(RelayToolKind::is_hosted) => {}
             None => {
                 if let Some(tool) = self.turn.tools.get(None, &name) {
                     self.push_function(tool, definition);
@@ -163,7 +150,7 @@ impl<'a> ToolList<'_, 'a> {
         let turn = self.turn;
         for tool in turn.tools.iter() {
             let is_wanted = match tool.proxy {
-                None => false,
+                None | Some(ProxyToolUse::Echo(_)) => false,
                 Some(ProxyToolUse::Always) => true,
                 Some(ProxyToolUse::InPlaceOf(kind)) => !self.quirks.tools.contains(kind),
             };
@@ -171,7 +158,7 @@ impl<'a> ToolList<'_, 'a> {
                 && is_allowed(tool, turn, self.quirks)
                 && self.written.insert(tool.wire_name.clone())
             {
-                self.push_made(tool, None);
+                self.push_new_function(tool, None);
             }
         }
     }
@@ -215,11 +202,12 @@ impl<'a> ToolList<'_, 'a> {
         if is_same && fitted.is_none() && !drops_strict {
             return self.push_raw(&tool.wire_name, definition.raw.get());
         }
-        self.push_made(tool, fitted.as_deref());
+        self.push_new_function(tool, fitted.as_deref());
     }
 
-    /// Writes a tool as a function. `fitted` are its parameters, if they had to change.
-    fn push_made(&mut self, tool: &Tool<'a>, fitted: Option<&str>) {
+    /// Writes a tool as a function of our own bytes. `fitted` are its parameters, if they had to
+    /// change.
+    fn push_new_function(&mut self, tool: &Tool<'a>, fitted: Option<&str>) {
         let mut out = br#"{"type":"function""#.to_vec();
         // OpenAI's default is true, and these schemas may not be strict.
         let strict = tool.strict.or(Some(false));
@@ -227,23 +215,6 @@ impl<'a> ToolList<'_, 'a> {
         tool.push_function(&mut out, fitted, strict, takes_strict, self.notes);
         out.push(b'}');
         self.push_raw(&tool.wire_name, &String::from_utf8_lossy(&out));
-    }
-}
-
-/// Whether tools of this kind run on a server: no client runs them.
-fn runs_hosted(kind: RelayToolKind) -> bool {
-    match kind {
-        RelayToolKind::WebSearch
-        | RelayToolKind::FileSearch
-        | RelayToolKind::CodeInterpreter
-        | RelayToolKind::ImageGeneration
-        | RelayToolKind::Mcp => true,
-        RelayToolKind::Namespace
-        | RelayToolKind::Custom
-        | RelayToolKind::ToolSearch
-        | RelayToolKind::LocalShell
-        | RelayToolKind::Shell
-        | RelayToolKind::ApplyPatch => false,
     }
 }
 
@@ -274,9 +245,9 @@ fn push_choice(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
     }
     body.push_tool_choice(quirks.tool_choice, |out, name| {
         let tool = turn.tools.iter().find(|tool| tool.wire_name == name);
-        let kind = tool.and_then(|tool| match tool.proxy {
-            Some(ProxyToolUse::InPlaceOf(kind)) => Some(kind),
-            Some(ProxyToolUse::Always) | None => relay_kind(tool.target.kind),
+        let kind = tool.and_then(|tool| {
+            let hosted = tool.proxy.and_then(ProxyToolUse::hosted);
+            hosted.or_else(|| relay_kind(tool.target.kind))
         });
         let is_native = kind.is_some_and(|kind| quirks.tools.contains(kind));
         if let Some(own) = own.filter(|_| is_native) {

@@ -19,6 +19,14 @@ const MAX_SOURCES: usize = 1000;
 
 /// The longest label of a link, in bytes; a longer one is not taken for a label.
 const MAX_LABEL: usize = 500;
+/// The most that is read behind the address of a link, in bytes. A link with a longer title is not
+/// taken for one.
+const MAX_TITLE: usize = 500;
+/// The longest address that is cited, in bytes.
+const MAX_ADDRESS: usize = 2_000;
+/// The most characters between an address and the next space that do not belong to it, such as
+/// those that end a sentence or a link.
+const MAX_TRAILING: usize = 32;
 
 #[derive(Debug, Default)]
 pub(super) struct Citations {
@@ -98,8 +106,9 @@ impl CitedSources {
             behind = at + address.len();
             if let Some((url, title)) = self.cited(address) {
                 let link = link_around(&text, at..at + url.len());
-                // The label of the link is an address, too.
-                links.pop_if(|(earlier, ..)| link.start < earlier.end);
+                // The label of the link may have addresses, too.
+                let before = links.partition_point(|(earlier, ..)| earlier.end <= link.start);
+                links.truncate(before);
                 behind = link.end;
                 links.push((link, url, title));
             }
@@ -122,16 +131,19 @@ impl CitedSources {
     /// link.
     fn cited<'t>(&'t self, address: &'t str) -> Option<(&'t str, &'t str)> {
         let mut url = address;
-        loop {
-            if let Some(title) = self.0.get(url) {
-                return Some((url, title));
-            }
-            // Models leave the last slash out.
-            if let Some(title) = self.0.get(&format!("{url}/")) {
-                return Some((url, title));
+        for _ in 0..=MAX_TRAILING {
+            if url.len() <= MAX_ADDRESS {
+                if let Some(title) = self.0.get(url) {
+                    return Some((url, title));
+                }
+                // Models leave the last slash out.
+                if let Some(title) = self.0.get(&format!("{url}/")) {
+                    return Some((url, title));
+                }
             }
             url = url.strip_suffix(|last: char| !last.is_alphanumeric())?;
         }
+        None
     }
 }
 
@@ -162,10 +174,28 @@ fn link_around(text: &str, address: Range<usize>) -> Range<usize> {
                 false
             }
         })?;
-        let line = text.get(address.end..)?.lines().next()?;
-        Some(from + label..address.end + line.find(')')? + 1)
+        let behind = text.get(address.end..)?;
+        let behind = behind.get(..behind.floor_char_boundary(MAX_TITLE))?;
+        let behind = behind.lines().next()?;
+        Some(from + label..address.end + end_of_link(behind)?)
     };
     link().unwrap_or_else(|| address.clone())
+}
+
+/// The length of what ends a Markdown link behind its address, which may be a title.
+fn end_of_link(behind: &str) -> Option<usize> {
+    let title = behind.find([' ', ')']).and_then(|at| {
+        let quote = behind.get(at..)?.trim_start();
+        let mark = quote
+            .chars()
+            .next()
+            .filter(|char| matches!(char, '"' | '\''))?;
+        let from = behind.len() - quote.len() + 1;
+        let end = behind.get(from..)?.find(&format!("{mark})"))?;
+        Some(from + end + 1)
+    });
+    let end = title.or_else(|| behind.find(')'))?;
+    Some(end + 1)
 }
 
 fn annotation_json(url: &str, title: &str, start: u64, end: u64) -> String {
@@ -238,6 +268,28 @@ mod tests {
                 vec![],
             ),
             ("http and https:// and [a](b)", vec![]),
+            (
+                "[https://example.org/ https://example.com/a](https://example.com/a)",
+                vec![(
+                    "[https://example.org/ https://example.com/a](https://example.com/a)",
+                    "A",
+                )],
+            ),
+            (
+                "[x](https://example.com/a \"a (short) title\") (https://example.org/)",
+                vec![
+                    ("[x](https://example.com/a \"a (short) title\")", "A"),
+                    ("https://example.org/", "C"),
+                ],
+            ),
+            (
+                "[x](https://example.com/a 'a (title)') and \"quoted\")",
+                vec![("[x](https://example.com/a 'a (title)')", "A")],
+            ),
+            (
+                "https://example.com/a............",
+                vec![("https://example.com/a", "A")],
+            ),
         ] {
             let annotations = sources.annotations(&json::escape(text));
             let chars: Vec<char> = text.chars().collect();

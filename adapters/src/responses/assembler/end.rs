@@ -88,6 +88,7 @@ impl Assembler {
             self.flush_waiting_text(events);
         }
         self.close_text(status, false, events);
+        self.show_search(events);
         self.drop_pending_citations();
         self.ensure_usage();
         if complete && self.holds.end {

@@ -5,7 +5,7 @@
 //! and `mcp_list_tools`).
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::writer::{ItemOutput, ItemPosition, location_fields};
 use crate::json;
@@ -56,6 +56,18 @@ pub(super) struct OpenHostedItem {
 }
 
 impl HostedItem {
+    /// The `action` of a search for these queries, of which there is none where nobody tells it,
+    /// with the addresses that it found if the client wants them.
+    pub fn search_action(queries: &[String], sources: Option<Value>) -> Value {
+        let mut action = Map::new();
+        action.insert("type".to_owned(), "search".into());
+        let first = queries.first().map(String::as_str).unwrap_or_default();
+        action.insert("query".to_owned(), first.into());
+        action.insert("queries".to_owned(), queries.into());
+        action.extend(sources.map(|sources| ("sources".to_owned(), sources)));
+        Value::Object(action)
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::WebSearchCall { .. } => "web_search_call",

@@ -25,6 +25,7 @@ mod call_queue;
 mod citations;
 mod custom_input;
 mod end;
+mod found_pages;
 mod hosted;
 mod message;
 mod native;
@@ -49,6 +50,7 @@ use registry::{EnumSet, RelayToolKind};
 
 use self::call_queue::CallQueue;
 use self::citations::Citations;
+use self::found_pages::FoundPages;
 use self::hosted::OpenHostedItem;
 use self::message::MessageItem;
 use self::native::NativeItems;
@@ -59,7 +61,7 @@ use super::event_buffer::EventBuffer;
 use super::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use super::response_object::ResponseObject;
 use crate::baggage::KeptStates;
-use crate::event::{Event, Finish, NativeText, Usage};
+use crate::event::{Citation, Event, Finish, NativeText, Usage};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
@@ -91,6 +93,8 @@ pub struct AssemblerSettings {
     /// answer breaks off gets no `done`. Codex ignores refusals, so that they are written as
     /// ordinary text.
     pub caller_is_codex: bool,
+    /// Whether a search of the provider lists the addresses that it found.
+    pub shows_sources: bool,
     /// The parameters that depend on the provider.
     pub params: AnswerParams,
     /// Upper bound of the answer in bytes, as received; a larger one fails.
@@ -104,6 +108,7 @@ impl AssemblerSettings {
             tool_names: turn.tools.names(),
             withheld_tools: turn.withheld_tools.clone(),
             known_call_ids: turn.call_ids(),
+            shows_sources: turn.controls.search_sources,
             caller_is_codex,
             params,
             max_bytes: MAX_ANSWER_BYTES,
@@ -150,6 +155,8 @@ pub struct Assembler {
     /// The slot of the next call, and its state.
     call_states: Option<(u32, KeptStates)>,
     citations: Citations,
+    /// What a search of the provider has found.
+    found: FoundPages,
     /// Text and reasoning that arrived while a call was still open, escaped.
     waiting_text: Vec<(NativeText, String)>,
     /// White space that becomes the beginning of the next text, if text follows.
@@ -196,6 +203,7 @@ impl Assembler {
             reasoning_states: KeptStates::new(),
             call_states: None,
             citations: Citations::default(),
+            found: FoundPages::default(),
             waiting_text: Vec::new(),
             leading_blanks: String::new(),
             usage: None,
@@ -321,6 +329,12 @@ impl Assembler {
         if self.final_status().is_some() || self.round.awaits_tools || self.round.awaits_end {
             return Ok(());
         }
+        if matches!(
+            event,
+            Event::Text(..) | Event::Refusal(_) | Event::Reasoning(_) | Event::CallStart { .. }
+        ) {
+            self.show_search_before_text(events);
+        }
         match event {
             Event::Started => {}
             Event::MessageEnd => {
@@ -355,6 +369,15 @@ impl Assembler {
                 }
             }
             Event::ReasoningState(state) => self.keep_reasoning_state(state),
+            Event::Citation(Citation {
+                url, title, end: 0, ..
+            })
+            | Event::Source { url, title }
+                if self.provider_searches() =>
+            {
+                self.add_found_page(&url, &title);
+            }
+            Event::Searched => self.found.has_searched = true,
             Event::Citation(citation) => {
                 let annotation = self.citations.annotation(&citation);
                 self.count_bytes(annotation.len());

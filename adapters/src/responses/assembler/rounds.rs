@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::super::event_buffer::EventBuffer;
 use super::call_queue::{CallDefect, CallQueue, PlacedCall};
 use super::citations::{Citations, CitedSource};
+use super::found_pages::FoundPages;
 use super::hosted::{HostedItem, OpenHostedItem};
 use super::writer::WriterMark;
 use super::{Assembler, OpenItem, WithheldCall};
@@ -155,6 +156,7 @@ impl Assembler {
         self.waiting_text.clear();
         self.reasoning_states.clear();
         self.call_states = None;
+        self.found = FoundPages::default();
         if !self.citations.pending.is_empty() {
             self.citations = Citations::default();
         }
@@ -232,6 +234,9 @@ impl Assembler {
         if self.calls.is_empty() {
             self.flush_waiting_text(events);
             self.close_text("completed", true, events);
+        }
+        if self.calls.is_empty() {
+            self.show_search(events);
         }
         self.drop_pending_citations();
         self.ensure_usage();

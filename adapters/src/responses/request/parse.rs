@@ -19,7 +19,7 @@ use crate::responses::parameters::{
 use crate::responses::request_body::{MAX_ITEMS, RequestBody, RequestInput};
 use crate::responses::tool_choice::{self, read_tool_choice};
 use crate::text::Text;
-use crate::tools::{ProxyTool, ToolChoice, Toolbox};
+use crate::tools::{ProxyTool, ToolChoice, Toolbox, WebSearchDefinition};
 use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
 
 /// The most elements of a list in an item, such as the parts of a message. OpenAI takes 1,500
@@ -218,6 +218,7 @@ pub(super) fn read_tools<'a>(
             turn.tools.add_definitions(list, found, &mut dropped)?;
         }
     }
+    WebSearchDefinition::of(&turn.tools).transpose()?;
     for tool in proxy_tools.iter().filter(|tool| tool.in_place_of.is_some()) {
         let added = turn.tools.add_proxy_tool(tool);
         turn.withheld_tools.extend(added);

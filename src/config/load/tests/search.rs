@@ -1,6 +1,7 @@
 //! `[search]`.
 use super::*;
-use crate::config::search::SearchMode;
+use crate::config::load::search::without_feature;
+use crate::config::search::{SearchMode, SearchSpec};
 
 /// The search engines that are asked, in their order, with their keys.
 fn asked(inputs: &TestInputs) -> String {
@@ -52,9 +53,44 @@ fn an_order_names_the_search_engines_that_are_asked() {
     assert_eq!(off.search.mode, SearchMode::Off);
 }
 
+/// Promise: A setting that needs a feature of the build is told, with the feature, by a program
+/// that lacks it; and a Chromium that is not where the setting says.
+#[test]
+fn a_setting_that_does_nothing_is_told() {
+    let spec = SearchSpec {
+        allow_pdf: true,
+        chromium: Some("/usr/bin/chromium".into()),
+        ..SearchSpec::default()
+    };
+    let told = |built| without_feature(&spec, built).join("\n");
+    let why = |key: &str, feature: &str| {
+        format!(
+            "`{key}` of [search] does nothing: this program was built without the feature `{feature}`"
+        )
+    };
+    assert_eq!(told([true, true]), "");
+    assert_eq!(told([false, true]), why("allow_pdf", "pdf"));
+    assert_eq!(told([true, false]), why("chromium", "chromium"));
+    let warned = TestInputs::new("[search]\nallow_pdf = true")
+        .config()
+        .warnings;
+    assert_eq!(warned.is_empty(), cfg!(feature = "pdf"), "{warned:?}");
+    let absent = TestInputs::new("[search]\nchromium = '/nonexistent'").config();
+    let why = "`chromium` of [search]: there is no file /nonexistent";
+    assert!(
+        absent.warnings.iter().any(|it| it == why),
+        "{:?}",
+        absent.warnings
+    );
+}
+
 #[test]
 fn mistakes_in_search_are_told() {
     for (config, why) in [
+        (
+            "[search]\nchromium = \"chromium\"",
+            "proxy-config.toml:2: `chromium` must be an absolute path",
+        ),
         (
             "[search]\norder = [\"exa\", \"exa\"]",
             "proxy-config.toml:2: `order` names `exa` twice",
@@ -71,6 +107,10 @@ fn mistakes_in_search_are_told() {
         (
             "[search.brave]\nmodel = \"m\"",
             "proxy-config.toml:2: `brave` of [search]: it takes no model",
+        ),
+        (
+            "[search.brave]\nprice_per_search = -1",
+            "proxy-config.toml:2: `brave` of [search]: it must be 0 or more",
         ),
         (
             "[search.brave]\nkey = \"k\"\nkey_env = \"X\"",
@@ -101,15 +141,18 @@ fn a_key_of_a_search_engine_is_not_moved_and_not_shown() {
         moved.config().warnings,
         ["search engine `brave` is off: it needs a key: give key_env or key"]
     );
-    let inputs = TestInputs::new("[search.browserless]\ntoken_env = \"MINE\"")
+    let config = "[search]\nchromium = \"/bin/sh\"\n[search.brave]\nprice_per_search = 0.005\n\
+        [search.browserless]\ntoken_env = \"MINE\"";
+    let inputs = TestInputs::new(config)
         .set("BRAVE_API_KEY", "key-of-brave-1")
         .set("MINE", "token-of-browserless-1");
     let config = inputs.config();
     assert!(config.search.browserless.is_some());
     let report = crate::config::report::report(&config);
     for line in [
-        "search     brave (environment BRAVE_API_KEY), duckduckgo",
+        "search     brave (environment BRAVE_API_KEY, $0.005 a search), duckduckgo",
         "browser    Browserless gets pages that need one",
+        "browser    /bin/sh gets pages that scripts fill",
     ] {
         assert!(report.contains(line), "{line} is not in\n{report}");
     }

@@ -183,10 +183,12 @@ artifacts: mode+ keep_days- keep_size- memory+
 responses: mode+ keep_days- keep_size- keep_size_per_owner-
 history: mode+ max_items+ max_messages+ max_chars+ max_message_chars+
 jobs: running+ queued+ timeout+
-search: mode+ order- cache_minutes+ robots+ allow_plain_text+ max_searches+ max_pages+ searxng-
-    brave- tavily- exa- serper- serpapi- perplexity- openrouter- duckduckgo- browserless-
+tools: max_rounds+ max_calls+ call_timeout+
+search: mode+ order- cache_minutes+ robots+ allow_plain_text+ allow_pdf+ chromium- max_searches+
+    max_pages+ searxng- brave- tavily- exa- serper- serpapi- perplexity- openrouter- duckduckgo- browserless-
 prompts: folder-
 clients: token_sha256- max_concurrent_requests- max_tokens_per_day- max_cost_per_day-
+    max_searches_per_day- max_pages_per_day-
 webhooks: url- events- secret_env- secret_file- secret_command- secret- allow_http-
 capture: mode+ recent+ memory+ keep- keep_size- keep_days- patterns+ images+ encrypted+
 providers.lab: name+ enabled+ wire+ base_url+ api_key_env- api_key_file- api_key_command- api_key-

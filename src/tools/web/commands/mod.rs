@@ -14,14 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use self::text::{CommandText, ListedResult, render_all};
 use super::numbered_page::NumberedPage;
+use super::page::PageError;
 use super::references::ReferencesCall;
-use super::search::{SearchEngine, SearchHit, SearchKind, UserLocation, WebQuery, filter_hits};
-use super::service::{SearchRequest, SearchResult, WebTools};
+use super::search::{AllowedDomains, SearchEngine, SearchKind, UserLocation, WebQuery};
+use super::service::{LimitReached, MAX_SEARCHES, SearchRequest, SearchResult, WebTools};
 use super::shown::one_line;
-use crate::net::blocking::block_in_place_if_large;
+use crate::net::blocking::{block_in_place_if_large, run_at_low_priority};
 
-/// Searches of one list of commands; more are not run.
-const MAX_SEARCHES: usize = 4;
 /// Commands about pages of one list; more are not run.
 const MAX_PAGES: usize = 12;
 /// Searches, and pages, on their way at once.
@@ -101,6 +100,12 @@ pub struct CommandSettings {
     pub max_bytes: usize,
 }
 
+impl CommandSettings {
+    fn domains(&self) -> AllowedDomains {
+        AllowedDomains::new(&self.allowed_domains, &self.blocked_domains)
+    }
+}
+
 /// What the commands have led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutput {
@@ -108,6 +113,25 @@ pub struct CommandOutput {
     pub text: String,
     /// What the searches have found, in the order of the text; `None` without a search.
     pub results: Option<Vec<ReferencedResult>>,
+    /// The limit of the day that has refused commands, if nothing was found or read.
+    pub refused: Option<LimitReached>,
+}
+
+/// Why a command has led to nothing.
+#[derive(Clone, Debug)]
+struct Unanswered {
+    /// What the model is told.
+    sentence: String,
+    limit: Option<LimitReached>,
+}
+
+impl From<String> for Unanswered {
+    fn from(sentence: String) -> Self {
+        Self {
+            sentence,
+            limit: None,
+        }
+    }
 }
 
 /// A result of a search, with its id.
@@ -146,30 +170,40 @@ pub async fn run_commands(
     );
     let mut texts = Vec::new();
     let mut found = Vec::new();
+    let mut is_answered = false;
+    let mut limit = None;
+    let mut unanswered = |why: Unanswered| {
+        limit = limit.take().or(why.limit);
+        CommandText::sentence(why.sentence)
+    };
     for (query, report) in queries.iter().zip(reports) {
         texts.push(match report {
             Ok((kind, results)) => {
+                is_answered = true;
                 let results = results.into_iter().map(|result| referenced(result, call));
                 let results: Vec<ListedResult> = results.collect();
                 found.extend(results.iter().map(|shown| shown.result.clone()));
                 CommandText::results(&query.q, kind, results)
             }
-            Err(sentence) => CommandText::sentence(sentence),
+            Err(why) => unanswered(why),
         });
     }
     for (command, page) in wanted.iter().zip(pages) {
         texts.push(match page {
-            Ok((address, page)) => match command {
-                PageCommand::Find(find) => block_in_place_if_large(page.text().len(), || {
-                    CommandText::find(&find.ref_id, &find.pattern, page)
-                }),
-                PageCommand::Open(open) => {
-                    let id = call.add_view(&address);
-                    CommandText::view(id, page, open.lineno.unwrap_or(1))
+            Ok((address, page)) => {
+                is_answered = true;
+                match command {
+                    PageCommand::Find(find) => block_in_place_if_large(page.text().len(), || {
+                        CommandText::find(&find.ref_id, &find.pattern, page)
+                    }),
+                    PageCommand::Open(open) => {
+                        let id = call.add_view(&address);
+                        CommandText::view(id, page, open.lineno.unwrap_or(1))
+                    }
+                    PageCommand::Click(_) => CommandText::view(call.add_view(&address), page, 1),
                 }
-                PageCommand::Click(_) => CommandText::view(call.add_view(&address), page, 1),
-            },
-            Err(sentence) => CommandText::sentence(sentence),
+            }
+            Err(why) => unanswered(why),
         });
     }
     for (count, what) in [
@@ -201,6 +235,7 @@ pub async fn run_commands(
     CommandOutput {
         text: render_all(&texts, settings.max_bytes),
         results: commands.search_query.is_some().then_some(found),
+        refused: limit.filter(|_| !is_answered),
     }
 }
 
@@ -242,8 +277,8 @@ fn missing_command(name: &str) -> String {
     format!("The command {name} does not exist on this server: {instead}.")
 }
 
-/// What a search has found, or a sentence for the model.
-type FoundResults = Result<(SearchKind, Vec<SearchResult>), String>;
+/// What a search has found, or why it has found nothing.
+type FoundResults = Result<(SearchKind, Vec<SearchResult>), Unanswered>;
 
 /// Searches all at once, and returns what each has found.
 async fn search_all(
@@ -252,7 +287,8 @@ async fn search_all(
     results: usize,
     settings: &CommandSettings,
 ) -> Vec<FoundResults> {
-    // A stream of closures that borrow is no future of any thread.
+    // Collected, because a stream that maps while it runs would borrow too much for this future to
+    // be sent to another thread.
     let searches = queries.iter();
     let searches = searches.map(|query| search(tools, query, results, settings));
     let searches: Vec<_> = searches.collect();
@@ -267,7 +303,8 @@ async fn search(
 ) -> FoundResults {
     let words = one_line(&query.q);
     if words.is_empty() {
-        return Err("The search has no words, so nothing was searched.".to_owned());
+        let sentence = "The search has no words, so nothing was searched.";
+        return Err(sentence.to_owned().into());
     }
     let domains = query.domains.clone().filter(|domains| !domains.is_empty());
     let request = SearchRequest {
@@ -285,10 +322,16 @@ async fn search(
         cache_only: settings.cache_only,
     };
     let report = tools.search(&request).await;
+    if let Some(refused) = report.refused {
+        return Err(Unanswered {
+            sentence: refused.of_search(),
+            limit: Some(refused),
+        });
+    }
     // The model may narrow the domains of the user, and not widen them.
-    let is_result = |result: &&SearchResult| {
-        !result.is_synthetic && check_domain(&result.hit.url, settings).is_ok()
-    };
+    let domains = settings.domains();
+    let is_result =
+        |result: &&SearchResult| !result.is_synthetic && domains.allows(&result.hit.url);
     let results: Vec<SearchResult> = report.results.iter().filter(is_result).cloned().collect();
     if !results.is_empty() {
         let kind = report.engine.map_or(SearchKind::Raw, SearchEngine::kind);
@@ -299,7 +342,8 @@ async fn search(
         return Err(format!(
             "Nothing was found for \"{shown}\": the user allows no access to the web, and no \
              earlier search was for this."
-        ));
+        )
+        .into());
     }
     let reasons = report.attempts.iter().filter_map(|attempt| {
         let name: &str = attempt.engine.into();
@@ -318,9 +362,7 @@ async fn search(
     let by_hand = by_hand.map_or_else(String::new, |result| {
         format!(" The user can search at {} in a browser.", result.hit.url)
     });
-    Err(format!(
-        "Nothing was found for \"{shown}\": {reasons}.{by_hand}"
-    ))
+    Err(format!("Nothing was found for \"{shown}\": {reasons}.{by_hand}").into())
 }
 
 /// A result with an id.
@@ -337,8 +379,8 @@ fn referenced(found: SearchResult, call: &mut ReferencesCall<'_>) -> ListedResul
     }
 }
 
-/// A page with the address that it was asked for, or a sentence for the model.
-type ReadPage = Result<(String, Arc<NumberedPage>), String>;
+/// A page with the address that it was asked for, or why it was not read.
+type ReadPage = Result<(String, Arc<NumberedPage>), Unanswered>;
 
 /// Reads the pages of all commands, each address once, and those behind links after the pages that
 /// the links are on.
@@ -351,9 +393,9 @@ async fn read_all(
     let not_opened = |error: &dyn std::fmt::Display| format!("Not opened: {error}.");
     let asked = commands.iter().map(|command| {
         let address = call.address(command.reference());
-        address.map_err(|error| not_opened(&error))
+        address.map_err(|error| not_opened(&error).into())
     });
-    let asked: Vec<Result<String, String>> = asked.collect();
+    let asked: Vec<Result<String, Unanswered>> = asked.collect();
     let first = read_each(tools, call, &asked, settings).await;
     let clicks = commands.iter().zip(&first).filter_map(|(command, page)| {
         let PageCommand::Click(click) = command else {
@@ -361,7 +403,7 @@ async fn read_all(
         };
         Some(link_target(click, page))
     });
-    let clicks: Vec<Result<String, String>> = clicks.collect();
+    let clicks: Vec<Result<String, Unanswered>> = clicks.collect();
     let mut behind = read_each(tools, call, &clicks, settings).await.into_iter();
     let pages = commands
         .iter()
@@ -374,7 +416,7 @@ async fn read_all(
 }
 
 /// The address of a link on a page.
-fn link_target(click: &ClickCommand, page: &ReadPage) -> Result<String, String> {
+fn link_target(click: &ClickCommand, page: &ReadPage) -> Result<String, Unanswered> {
     let (_, page) = page.as_ref().map_err(Clone::clone)?;
     let number = usize::try_from(click.id).unwrap_or(usize::MAX);
     page.link(number).map(str::to_owned).ok_or_else(|| {
@@ -383,6 +425,7 @@ fn link_target(click: &ClickCommand, page: &ReadPage) -> Result<String, String> 
             page.url,
             page.links()
         )
+        .into()
     })
 }
 
@@ -390,7 +433,7 @@ fn link_target(click: &ClickCommand, page: &ReadPage) -> Result<String, String> 
 async fn read_each(
     tools: &WebTools,
     call: &ReferencesCall<'_>,
-    addresses: &[Result<String, String>],
+    addresses: &[Result<String, Unanswered>],
     settings: &CommandSettings,
 ) -> Vec<ReadPage> {
     let distinct: HashSet<&String> = addresses.iter().flatten().collect();
@@ -398,13 +441,13 @@ async fn read_each(
         .into_iter()
         .map(|address| async move { (address, read(tools, call, address, settings).await) });
     let reads: Vec<_> = reads.collect();
-    let pages: HashMap<&String, Result<Arc<NumberedPage>, String>> = stream::iter(reads)
+    let pages: HashMap<&String, Result<Arc<NumberedPage>, Unanswered>> = stream::iter(reads)
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
     let of = |address: &String| {
         let page = pages.get(address).cloned();
-        let page = page.unwrap_or_else(|| Err(format!("{address} was not read.")))?;
+        let page = page.unwrap_or_else(|| Err(format!("{address} was not read.").into()))?;
         Ok((address.clone(), page))
     };
     let each = addresses
@@ -418,8 +461,9 @@ async fn read(
     call: &ReferencesCall<'_>,
     address: &str,
     settings: &CommandSettings,
-) -> Result<Arc<NumberedPage>, String> {
-    check_domain(address, settings)?;
+) -> Result<Arc<NumberedPage>, Unanswered> {
+    let domains = settings.domains();
+    check_domain(address, &domains)?;
     if let Some(known) = call.page(address) {
         return Ok(known);
     }
@@ -427,33 +471,31 @@ async fn read(
         return Err(format!(
             "{address} was not opened: the user allows no access to the web, and the page was not \
              read before."
-        ));
+        )
+        .into());
     }
     let page = tools.open(address).await;
-    let page = page.map_err(|error| format!("{address} could not be read: {error}."))?;
+    let page = page.map_err(|error| {
+        let sentence = format!("{address} could not be read: {error}.");
+        let limit = if let PageError::Limit(limit) = error {
+            Some(limit)
+        } else {
+            None
+        };
+        Unanswered { sentence, limit }
+    })?;
     // It may have redirected elsewhere.
-    check_domain(&page.url, settings)?;
-    let numbered =
-        block_in_place_if_large(page.markdown.len(), || Arc::new(NumberedPage::new(&page)));
+    check_domain(&page.url, &domains)?;
+    let numbered = run_at_low_priority(move || Arc::new(NumberedPage::new(&page)));
+    let unread = || format!("{address} could not be read: its links cannot be numbered.");
+    let numbered = numbered.await.ok_or_else(unread)?;
     call.keep_page(address, &numbered);
     Ok(numbered)
 }
 
 /// Whether the user allows the domain of an address.
-fn check_domain(address: &str, settings: &CommandSettings) -> Result<(), String> {
-    if settings.allowed_domains.is_empty() && settings.blocked_domains.is_empty() {
-        return Ok(());
-    }
-    let query = WebQuery {
-        allowed_domains: settings.allowed_domains.clone(),
-        blocked_domains: settings.blocked_domains.clone(),
-        ..WebQuery::default()
-    };
-    let hit = SearchHit {
-        url: address.to_owned(),
-        ..SearchHit::default()
-    };
-    if filter_hits(&query, vec![hit]).is_empty() {
+fn check_domain(address: &str, domains: &AllowedDomains) -> Result<(), String> {
+    if !domains.allows(address) {
         return Err(format!(
             "{address} was not opened: the user does not allow its domain."
         ));

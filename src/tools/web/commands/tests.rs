@@ -10,7 +10,8 @@ use crate::tools::web::fetch::FetchError;
 use crate::tools::web::page::{FetchStrategy, Page, PageError, PageFuture, PageReader};
 use crate::tools::web::references::WebReferences;
 use crate::tools::web::search::{
-    SearchAttempt, SearchEngine, SearchError, SearchFailure, SearchFuture, SearchOutcome, Searcher,
+    SearchAttempt, SearchEngine, SearchError, SearchFailure, SearchFuture, SearchHit,
+    SearchOutcome, Searcher, filter_hits,
 };
 
 /// A web with some pages, which counts what is asked of it.
@@ -37,6 +38,7 @@ impl Searcher for FakeWeb {
             engine: SearchEngine::Brave,
             took: Duration::ZERO,
             found,
+            cost: 0.0,
         }];
         Box::pin(async move {
             SearchOutcome {
@@ -78,6 +80,7 @@ impl FakeSession {
                 markdown: markdown.to_owned(),
                 received_bytes: markdown.len(),
                 fetched_by: FetchStrategy::Native,
+                memory: None,
             };
             (url.to_owned(), page)
         };

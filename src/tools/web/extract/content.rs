@@ -3,9 +3,10 @@
 
 use dom_query::{Document, NodeRef};
 use dom_smoothie::{Config, Readability, TextMode};
+use url::Url;
 
 use super::guard::{MAX_PAGE_BYTES, PageShape};
-use super::{MIN_CONTENT_CHARS, length};
+use super::{MIN_CONTENT_CHARS, SMALL_MARKDOWN, length, links};
 
 /// What is never shown.
 const HIDDEN: &str = "script, style, noscript, template, svg";
@@ -31,16 +32,17 @@ const MAIN: [&str; 6] = [
 /// is much.
 const MIN_KEPT: usize = 50;
 /// The rules read a text again for each element around it. They are left out where that is more
-/// than elements around each byte of the largest page.
-const MAX_NESTED_BYTES: usize = MAX_PAGE_BYTES * 24;
+/// than twelve elements around each byte of the largest page.
+const MAX_NESTED_BYTES: usize = MAX_PAGE_BYTES * 12;
 /// How often the text of a page is read while its frame is looked for. Frames within frames would
 /// be read as often as they are nested.
 const SWEEP_READS: usize = 8;
 
-/// The title of a page, and its main content as Markdown.
-pub(super) fn main_content(page: Document, shape: PageShape) -> (String, String) {
+/// The title of the page at this address, and its main content as Markdown.
+pub(super) fn main_content(page: Document, shape: PageShape, url: &Url) -> (String, String) {
     let own_title = title(&page);
     sweep(&page);
+    links::make_whole(&page, url, shape.bytes + SMALL_MARKDOWN);
     let whole = main_element(&page);
     let whole_length = length(&whole);
     if shape.nested_bytes <= MAX_NESTED_BYTES

@@ -7,7 +7,9 @@
 //! | [`guard`] | refuses pages that no parser survives |
 //! | [`tree`] | parses a page, and looks for elements that multiply |
 //! | [`content`] | finds the main content |
+//! | [`links`] | makes the addresses of links whole |
 //! | [`facts`] | the title, the address and the date that a page gives itself |
+//! | [`text`] | plain text, Markdown and JSON |
 //!
 //! `tests/pages` compares ways to find the main content on pages with written truth.
 
@@ -15,8 +17,10 @@ mod charset;
 mod content;
 mod facts;
 mod guard;
+mod links;
 #[cfg(test)]
 mod tests;
+pub mod text;
 mod tree;
 
 use url::Url;
@@ -32,7 +36,7 @@ pub const MIN_CONTENT_CHARS: usize = 100;
 /// The Markdown of a page may have this many times its bytes: each line of a list has as many
 /// spaces before it as it is nested.
 const MAX_GROWTH: usize = 4;
-/// What is as small as this, in bytes, may have grown as much as it likes.
+/// Markdown of up to this many bytes may have any size beside that of its page.
 const SMALL_MARKDOWN: usize = 64 << 10;
 
 /// What a page says.
@@ -53,7 +57,7 @@ pub fn extract(html: &str, shape: PageShape, url: &Url) -> Result<PageContent, P
     let page = tree::parse(html, shape)?;
     let canonical = facts::canonical(&page, url);
     let published = facts::published(&page);
-    let (title, markdown) = content::main_content(page, shape);
+    let (title, markdown) = content::main_content(page, shape, url);
     if markdown.len() > shape.bytes * MAX_GROWTH + SMALL_MARKDOWN {
         return Err(PageError::Hostile("its text multiplies"));
     }
@@ -70,6 +74,6 @@ pub fn extract(html: &str, shape: PageShape, url: &Url) -> Result<PageContent, P
 }
 
 /// How many characters a text has, without white space.
-fn length(text: &str) -> usize {
+pub(super) fn length(text: &str) -> usize {
     text.chars().filter(|char| !char.is_whitespace()).count()
 }

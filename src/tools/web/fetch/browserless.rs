@@ -66,7 +66,7 @@ pub enum BrowserlessError {
     /// There is no answer.
     #[error(transparent)]
     NoAnswer(#[from] WebError),
-    /// An answer that is none.
+    /// An answer of an unknown form.
     #[error("Browserless has answered something that cannot be read")]
     BadReply,
 }

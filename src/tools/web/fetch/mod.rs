@@ -1,5 +1,6 @@
-//! Gets pages. [`native`] asks the server itself, [`browserless`] a browser elsewhere; [`robots`]
-//! keeps the rules of servers for robots.
+//! Gets pages. [`native`] asks the server itself, [`browserless`] a browser elsewhere, `chromium`
+//! one on this machine, whose way to the network is `guarded_proxy`; [`robots`] keeps the rules of
+//! servers for robots.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,6 +13,10 @@ use super::client::WebError;
 use crate::net::memory::SharedMemory;
 
 pub mod browserless;
+#[cfg(feature = "chromium")]
+pub mod chromium;
+#[cfg(feature = "chromium")]
+mod guarded_proxy;
 pub mod native;
 mod page_url;
 mod robots;
@@ -35,7 +40,7 @@ pub struct FetchLimits {
 impl Default for FetchLimits {
     fn default() -> Self {
         Self {
-            bytes: 5 << 20,
+            bytes: 10 << 20,
             head: Duration::from_secs(5),
             total: Duration::from_secs(10),
             redirects: 5,
@@ -59,7 +64,7 @@ pub struct FetchedPage {
 /// Why there is no page.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FetchError {
-    /// The address is none of a page.
+    /// The address cannot be that of a page.
     #[error("the address cannot be opened: {0}")]
     BadUrl(&'static str),
     /// There is no answer.

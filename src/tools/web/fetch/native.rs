@@ -11,7 +11,7 @@ use url::Url;
 use super::page_url::check;
 use super::{FetchError, FetchFuture, FetchLimits, FetchedPage, Fetcher};
 use crate::clock::{Random, System};
-use crate::tools::web::client::{WebClient, WebLimits, WebRequest, WebResponse};
+use crate::tools::web::client::{WebClient, WebError, WebLimits, WebRequest, WebResponse};
 
 /// How often a page is asked for again whose server has no time for it.
 const RETRIES: u32 = 3;
@@ -59,29 +59,37 @@ impl NativeFetcher {
         Err(FetchError::TooManyRedirects(self.limits.redirects))
     }
 
-    /// Asks a server, and asks again where it says that it has no time now, and there is time left.
+    /// Asks a server, and asks again where there is time left: where it says that it has no time
+    /// now, and once if it cannot be reached or is in trouble.
     async fn ask(
         &self,
         url: &Url,
         deadline: Instant,
         retries: &mut u32,
     ) -> Result<WebResponse, FetchError> {
+        let mut may_repeat = true;
         loop {
             let limits = WebLimits {
                 bytes: self.limits.bytes,
                 head: self.limits.head,
                 total: deadline.saturating_duration_since(Instant::now()),
             };
-            let response = self.client.send(request(url), limits).await?;
-            if !is_for_now(response.status) || *retries >= RETRIES {
-                return Ok(response);
+            let answer = self.client.send(request(url), limits).await;
+            let asks_again = match &answer {
+                Ok(response) if is_for_now(response.status) => *retries < RETRIES,
+                Ok(response) => may_repeat && response.status.is_server_error(),
+                Err(error) => may_repeat && may_pass(error),
+            };
+            let headers = answer.as_ref().map(|response| &response.headers);
+            let pause = pause(*retries, headers.ok());
+            if !asks_again || pause >= deadline.saturating_duration_since(Instant::now()) {
+                return Ok(answer?);
             }
-            let pause = pause(*retries, &response.headers);
-            if Instant::now() + pause >= deadline {
-                return Ok(response);
+            match &answer {
+                Ok(response) if is_for_now(response.status) => *retries += 1,
+                Ok(_) | Err(_) => may_repeat = false,
             }
-            *retries += 1;
-            drop(response);
+            drop(answer);
             sleep(pause).await;
         }
     }
@@ -103,14 +111,26 @@ fn is_for_now(status: StatusCode) -> bool {
     )
 }
 
+/// Whether a connection may succeed that has failed with this.
+fn may_pass(error: &WebError) -> bool {
+    match error {
+        WebError::Unreachable(_) | WebError::Timeout(_) => true,
+        WebError::BadUrl(_)
+        | WebError::NotPublic(_)
+        | WebError::TooLarge(_)
+        | WebError::BadReply(_)
+        | WebError::NoMemory => false,
+    }
+}
+
 /// The time before the next request: at least what the server asks for, else half to one and a half
 /// of the backoff.
-fn pause(retries: u32, headers: &HeaderMap) -> Duration {
+fn pause(retries: u32, headers: Option<&HeaderMap>) -> Duration {
     let backoff = BACKOFF * 2_u32.saturating_pow(retries);
     let percent = u32::try_from(System.bits() % 100).unwrap_or_default();
     let jittered = backoff * (50 + percent) / 100;
     let asked = headers
-        .get(RETRY_AFTER)
+        .and_then(|headers| headers.get(RETRY_AFTER))
         .and_then(|value| value.to_str().ok());
     let asked = asked.and_then(|seconds| seconds.trim().parse().ok());
     jittered.max(Duration::from_secs(asked.unwrap_or_default()))

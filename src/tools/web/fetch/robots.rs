@@ -6,11 +6,13 @@ use std::time::Duration;
 use hashlink::LruCache;
 use parking_lot::Mutex;
 use texting_robots::Robot;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use url::Url;
 
 use super::native::NativeFetcher;
 use super::{FetchError, FetchLimits, Fetcher};
+use crate::net::blocking::run_at_low_priority;
 use crate::net::memory::CountedValue;
 use crate::tools::web::client::WebClient;
 use crate::tools::web::page::PageError;
@@ -30,8 +32,12 @@ const RULE_COPIES: usize = 8;
 /// The rules of the servers that were asked.
 pub struct RobotRules {
     fetcher: NativeFetcher,
-    known: Mutex<LruCache<String, (Instant, ServerRules)>>,
+    known: Mutex<LruCache<String, Arc<KnownRules>>>,
 }
+
+/// The rules of a server, and when they were asked for. Whoever asks for them holds the lock, so
+/// that others of the same server wait for the answer.
+type KnownRules = AsyncMutex<Option<(Instant, ServerRules)>>;
 
 #[derive(Clone)]
 enum ServerRules {
@@ -61,16 +67,18 @@ impl RobotRules {
         file.set_path("/robots.txt");
         file.set_query(None);
         let key = file.to_string();
-        let known = self.known.lock().get(&key).cloned();
-        let fresh = known.filter(|(read, _)| read.elapsed() < LIFETIME);
-        let rules = if let Some((_, rules)) = fresh {
-            rules
-        } else {
-            let rules = self.fetch(&file).await?;
-            let entry = (Instant::now(), rules.clone());
-            self.known.lock().insert(key, entry);
-            rules
+        let entry = {
+            let mut known = self.known.lock();
+            Arc::clone(known.entry(key).or_insert_with(Arc::default))
         };
+        let mut entry = entry.lock().await;
+        let fresh = entry.take().filter(|(read, _)| read.elapsed() < LIFETIME);
+        let (read, rules) = match fresh {
+            Some(known) => known,
+            None => (Instant::now(), self.fetch(&file).await?),
+        };
+        *entry = Some((read, rules.clone()));
+        drop(entry);
         match rules {
             ServerRules::File(robot) if !robot.allowed(url.as_str()) => Err(PageError::Robots),
             ServerRules::File(_) | ServerRules::None => Ok(()),
@@ -97,7 +105,8 @@ impl RobotRules {
         let size = fetched.body.len() * RULE_COPIES;
         let memory = fetched.memory;
         memory.grow(size).map_err(|_| PageError::NoMemory)?;
-        let robot = Robot::new(ROBOT, &fetched.body).map_err(|_| PageError::Robots)?;
+        let robot = run_at_low_priority(move || Robot::new(ROBOT, &fetched.body).ok());
+        let robot = robot.await.flatten().ok_or(PageError::Robots)?;
         Ok(ServerRules::File(Arc::new(CountedValue::new(
             robot, memory,
         ))))

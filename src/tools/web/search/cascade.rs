@@ -50,6 +50,8 @@ pub struct SearchAttempt {
     pub took: Duration,
     /// How many results were kept, or why there are none.
     pub found: Result<usize, SearchFailure>,
+    /// What it has cost in US dollars.
+    pub cost: f64,
 }
 
 /// Why a search engine has no results.
@@ -67,6 +69,33 @@ pub enum SearchFailure {
     /// None of what it found fits the domains that were asked for.
     #[error("none of the results is of the domains that were asked for")]
     OtherDomains,
+}
+
+impl SearchFailure {
+    /// The kind of failure, for metrics and the log, such as `rate_limit`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.into(),
+            Self::NoAnswer(error) => error.into(),
+            Self::Paused(_) => "paused",
+            Self::OtherDomains => "other_domains",
+        }
+    }
+
+    /// Whether the search engine has answered the search: what it refuses costs nothing.
+    fn is_answer(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => match refusal {
+                SearchError::Empty | SearchError::BadReply => true,
+                SearchError::Key(_)
+                | SearchError::RateLimit { .. }
+                | SearchError::Challenge
+                | SearchError::Refused { .. } => false,
+            },
+            Self::OtherDomains => true,
+            Self::NoAnswer(_) | Self::Paused(_) => false,
+        }
+    }
 }
 
 /// The search engines of a configuration, in the order in which they are asked.
@@ -166,7 +195,12 @@ impl SearchCascade {
             let asked = Instant::now();
             let found = engine.ask(query, self.clock.unix(), left.min(ENGINE_TIMEOUT));
             let found = found.await;
+            let is_answered = found
+                .as_ref()
+                .map_or_else(SearchFailure::is_answer, |_| true);
+            let price = engine.settings.price;
             outcome.attempts.push(SearchAttempt {
+                cost: if is_answered { price } else { 0.0 },
                 engine: engine.engine,
                 took: asked.elapsed(),
                 found: found.as_ref().map(Vec::len).map_err(Clone::clone),

@@ -19,20 +19,15 @@ const MAX_DOMAINS: usize = 100;
 /// The results of web addresses that the domains of the query allow, each address once, and no
 /// more than are wanted. Titles are cut.
 pub fn filter_hits(query: &WebQuery, hits: Vec<SearchHit>) -> Vec<SearchHit> {
-    let allowed = Domains::new(&query.allowed_domains);
-    let blocked = Domains::new(&query.blocked_domains);
+    let domains = AllowedDomains::new(&query.allowed_domains, &query.blocked_domains);
     let mut seen = HashSet::new();
     let wanted = match query.results {
         0 => usize::MAX,
         results => results,
     };
     let kept = hits.into_iter().filter_map(|mut hit| {
-        let mut url = web_address(&hit.url)?;
-        let host = url.host()?.to_owned();
-        let fits =
-            (query.allowed_domains.is_empty() || allowed.hold(&host)) && !blocked.hold(&host);
-        // A fragment is a place of the same page.
-        url.set_fragment(None);
+        let url = page_address(&hit.url)?;
+        let fits = domains.allows_url(&url);
         if !fits || !seen.insert(url) {
             return None;
         }
@@ -44,9 +39,53 @@ pub fn filter_hits(query: &WebQuery, hits: Vec<SearchHit>) -> Vec<SearchHit> {
     kept.take(wanted).collect()
 }
 
+/// The address of the page that an address of the web leads to, whichever place on it that is.
+pub fn page_address(address: &str) -> Option<Url> {
+    let mut url = web_address(address)?;
+    // A fragment is a place of the same page.
+    url.set_fragment(None);
+    Some(url)
+}
+
+/// The domains that may be used. Without any allowed domain all but the blocked ones are. What
+/// holds for a domain holds for those below it.
+pub struct AllowedDomains {
+    /// `None` if all may.
+    allowed: Option<Domains>,
+    blocked: Domains,
+    /// Whether a list has an entry.
+    is_limited: bool,
+}
+
+impl AllowedDomains {
+    /// The domains of these lists. They are parsed here, once for all addresses.
+    pub fn new(allowed: &[String], blocked: &[String]) -> Self {
+        Self {
+            allowed: (!allowed.is_empty()).then(|| Domains::new(allowed)),
+            blocked: Domains::new(blocked),
+            is_limited: !allowed.is_empty() || !blocked.is_empty(),
+        }
+    }
+
+    /// Whether an address is one of the web, on a domain that is allowed. Without lists any is.
+    pub fn allows(&self, address: &str) -> bool {
+        !self.is_limited || web_address(address).is_some_and(|url| self.allows_url(&url))
+    }
+
+    fn allows_url(&self, url: &Url) -> bool {
+        let Some(host) = url.host().map(|host| host.to_owned()) else {
+            return false;
+        };
+        let is_allowed = self.allowed.as_ref().is_none_or(|it| it.hold(&host));
+        is_allowed && !self.blocked.hold(&host)
+    }
+}
+
 /// The address, if it is one of the web.
 fn web_address(text: &str) -> Option<Url> {
-    if text.len() > MAX_ADDRESS_BYTES {
+    // A parser leaves out what could be taken for another result where it is shown.
+    let is_one_line = !text.contains(|char: char| char.is_whitespace() || char.is_control());
+    if text.len() > MAX_ADDRESS_BYTES || !is_one_line {
         return None;
     }
     let url = Url::parse(text).ok()?;

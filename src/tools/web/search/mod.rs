@@ -40,6 +40,7 @@ mod words;
 
 use http::StatusCode;
 use serde::Deserialize;
+use strum::IntoStaticStr;
 use thiserror::Error;
 
 use super::client::WebRequest;
@@ -49,7 +50,7 @@ pub use cascade::{
     Searcher,
 };
 pub use engine::{SearchEngine, SearchKind};
-pub use filter::filter_hits;
+pub use filter::{AllowedDomains, filter_hits, page_address};
 pub use request::EngineSettings;
 
 /// What is searched for. Made from the arguments of a tool call or of a command.
@@ -99,7 +100,8 @@ pub struct SearchHit {
 }
 
 /// Why a search has no results.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SearchError {
     /// The key is missing, wrong or without money.
     #[error("the search engine does not accept the key ({0})")]
@@ -121,7 +123,7 @@ pub enum SearchError {
         /// What it says, cut.
         message: String,
     },
-    /// An answer that is none.
+    /// An answer of an unknown form.
     #[error("the search engine has answered something that cannot be read")]
     BadReply,
     /// It found nothing.

@@ -51,8 +51,8 @@ impl EnginePause {
                     return;
                 }
                 SearchError::RateLimit { retry_after } => {
-                    let asked = retry_after.map(Duration::from_secs);
-                    Some(asked.unwrap_or(PAUSE).min(MAX_PAUSE))
+                    let asked = retry_after.filter(|seconds| *seconds > 0);
+                    Some(asked.map_or(PAUSE, Duration::from_secs).min(MAX_PAUSE))
                 }
                 SearchError::Key(_) | SearchError::Challenge => Some(LONG_PAUSE),
                 SearchError::Refused { .. } | SearchError::BadReply => None,

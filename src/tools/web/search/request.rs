@@ -21,6 +21,8 @@ pub struct EngineSettings {
     pub key: Option<Secret>,
     /// The model that searches, for OpenRouter alone. Without it the user's default is asked.
     pub model: Option<String>,
+    /// What a search costs that it answers, in US dollars.
+    pub price: f64,
 }
 
 impl fmt::Debug for EngineSettings {
@@ -29,6 +31,7 @@ impl fmt::Debug for EngineSettings {
             .field("host", &self.base_url.host_str())
             .field("key", &self.key)
             .field("model", &self.model)
+            .field("price", &self.price)
             .finish()
     }
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::tools::web::page::PageFuture;
 use crate::tools::web::search::UserLocation;
 use crate::tools::web::search::{SearchError, SearchFailure, SearchFuture, SearchOutcome};
-use crate::tools::web::shown::{SearchContext, render_results};
+use crate::tools::web::shown::{SearchContext, render_results, render_searches};
 
 /// Answers each search with what it holds, after it was let go if it waits.
 #[derive(Default)]
@@ -75,6 +75,7 @@ fn attempt(engine: SearchEngine, found: Result<usize, SearchFailure>) -> SearchA
         engine,
         took: Duration::from_millis(3),
         found,
+        cost: 0.0,
     }
 }
 
@@ -224,6 +225,64 @@ async fn searches_that_are_the_same_and_run_at_once_are_asked_once() {
     assert_eq!(asked(&answers), 3);
 }
 
+/// A budget of `most` searches and pages, with what was used of it.
+fn budget(most: usize) -> (Arc<Mutex<Vec<WebUse>>>, WebBudget) {
+    let used = Arc::new(Mutex::new(Vec::new()));
+    let counted = Arc::clone(&used);
+    let budget = move |one| {
+        let mut used = counted.lock();
+        if used.len() >= most {
+            return Err(LimitReached {
+                message: "no more".to_owned(),
+                wait: Duration::from_secs(1),
+            });
+        }
+        used.push(one);
+        Ok(())
+    };
+    (used, Arc::new(budget))
+}
+
+#[tokio::test]
+async fn a_search_counts_and_costs_once_for_whoever_has_begun_it() {
+    let mut outcome = found(vec![hit("https://a.example/", None)]);
+    outcome.attempts[0].cost = 0.25;
+    let answers = Arc::new(Answers {
+        outcome: Mutex::new(outcome),
+        waits: true,
+        ..Answers::default()
+    });
+    let tools = WebTools::new(answers.clone(), Arc::new(NoPages));
+    let tools = tools.with_cache(Duration::from_mins(15), 1 << 20);
+    let ((of_one, one), (of_other, other)) = (budget(9), budget(0));
+    let (one, other) = (tools.clone().within(one), tools.within(other));
+    let request = request("x");
+    let mut begun = Box::pin(one.search(&request));
+    assert!(begun.as_mut().now_or_never().is_none());
+    let mut joined = Box::pin(other.search(&request));
+    assert!(joined.as_mut().now_or_never().is_none());
+    answers.go.notify_one();
+    let (begun, joined) = (begun.await, joined.await);
+    assert_eq!((begun.results.len(), joined.results.len()), (1, 1));
+    assert_eq!((begun.cost(), joined.cost()), (0.25, 0.0));
+    let cached = other.search(&request).await;
+    assert_eq!((cached.refused.is_some(), cached.cost()), (false, 0.0));
+    assert_eq!(*of_one.lock(), [WebUse::Search, WebUse::Cost(0.25)]);
+    assert!(of_other.lock().is_empty());
+    assert_eq!(asked(&answers), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_beyond_the_budget() {
+    let (answers, tools) = tools(found(vec![hit("https://a.example/", None)]));
+    let tools = tools.within(budget(0).1);
+    let report = tools.search(&request("x")).await;
+    assert_eq!(report.refused.unwrap().message, "no more");
+    assert_eq!((report.results.len(), asked(&answers)), (0, 0));
+    let refused = tools.open("https://a.example/").await.unwrap_err();
+    assert!(matches!(refused, PageError::Limit(_)), "{refused}");
+}
+
 /// Promise: A result that a search engine gives less than half of its points is marked, and stays.
 #[tokio::test]
 async fn results_that_fit_badly_are_marked_and_stay() {
@@ -356,4 +415,57 @@ async fn a_text_has_no_more_characters_than_its_size_allows() {
         let is_whole = text.contains("\n20. ");
         assert_eq!(text.contains(" more are not shown."), !is_whole, "{text}");
     }
+}
+
+/// Promise: Several searches of one call run at once. Their results are in the order of the
+/// queries, each page once, and are together no more and no longer than those of one search.
+#[tokio::test]
+async fn searches_of_one_call_share_its_results_and_its_room() {
+    let hits = (0..9).map(|at| SearchHit {
+        snippet: "long ".repeat(2_000),
+        ..hit(&format!("https://{at}.example/#{at}"), None)
+    });
+    let answers = Arc::new(Answers {
+        outcome: Mutex::new(found(hits.collect())),
+        waits: true,
+        ..Answers::default()
+    });
+    let tools = WebTools::new(answers.clone(), Arc::new(NoPages));
+    let queries = ["x", "y", "z"].map(str::to_owned);
+    let requests = queries.clone().map(|query| request(&query));
+    let mut search = Box::pin(tools.search_all(&requests, 5));
+    assert!((&mut search).now_or_never().is_none());
+    assert_eq!(asked(&answers), 3);
+    answers.go.notify_waiters();
+    let reports = search.await;
+    let urls = reports.iter().map(|report| {
+        let urls = report
+            .results
+            .iter()
+            .map(|result| result.hit.url.get(8..9).unwrap());
+        urls.collect::<String>()
+    });
+    let urls: Vec<String> = urls.collect();
+    assert_eq!(urls, ["03", "14", "2"]);
+    for left_out in [0, 7] {
+        let context = SearchContext::Low;
+        let (text, places) = render_searches(&queries, &reports, left_out, context);
+        let chars = text.chars().count();
+        assert!(chars <= 4_000 && chars > 3_500, "{chars}");
+        let heads: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("Search"))
+            .collect();
+        assert_eq!(heads, ["Search for: x", "Search for: y", "Search for: z"]);
+        assert_eq!(text.contains("limit: 7 more searches.\n"), left_out == 7);
+        for (report, places) in reports.iter().zip(&places) {
+            assert_eq!(report.results.len(), places.len());
+            for (result, place) in report.results.iter().zip(places) {
+                let shown = text.get(place.clone()).unwrap();
+                assert!(shown.contains(&result.hit.url), "{text}");
+            }
+        }
+    }
+    let (one, _) = render_searches(&queries[..1], &reports[..1], 0, SearchContext::Low);
+    assert_eq!(one, render_results(&reports[0], SearchContext::Low));
 }

@@ -1,14 +1,19 @@
 //! Pages are read from servers that are slow, broken or hostile, with a browser elsewhere or
 //! without.
 
+#[cfg(feature = "chromium")]
+mod chromium;
+
 use std::io::Write as _;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use kit::web::WebServerRequest;
 
 use super::*;
+use crate::net::blocking::low_priority_work_ended;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::secrets::Secret;
 use crate::tools::web::fetch::browserless::BrowserlessSettings;
@@ -20,58 +25,31 @@ const BROWSER: &str = "10.0.0.7";
 /// A server does not end its answer.
 const ENDLESS: &str = "x-test: endless";
 
-/// What a server was asked: `GET /path` and the body.
-type Asked = Arc<Mutex<Vec<(String, String)>>>;
-/// Answers a request with the how-manieth it is of its kind.
+/// Answers a request, such as `get /path`, with the how-manieth it is of its kind.
 type Answer = fn(&str, usize) -> Vec<u8>;
 
-/// A server that answers as it is told, and remembers what it was asked.
-async fn server(answer: Answer) -> (u16, Asked) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let asked = Asked::default();
-    let log = Arc::clone(&asked);
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let log = Arc::clone(&log);
-            tokio::spawn(async move {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await?);
-                }
-                let head = String::from_utf8_lossy(&head).to_lowercase();
-                let length = head.split("content-length: ").nth(1);
-                let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
-                let mut body = vec![0; length.unwrap_or(0)];
-                stream.read_exact(&mut body).await?;
-                let line = head.split(" http/1").next().unwrap().to_owned();
-                let nth = {
-                    let mut log = log.lock();
-                    let nth = log.iter().filter(|(known, _)| *known == line).count();
-                    log.push((line.clone(), String::from_utf8(body).unwrap()));
-                    nth
-                };
-                let answer = answer(&line, nth);
-                if answer != SILENT.as_bytes() {
-                    stream.write_all(&answer).await?;
-                }
-                let answer = String::from_utf8_lossy(&answer).into_owned();
-                while answer.contains(ENDLESS) {
-                    stream.write_all(&[b'x'; 8192]).await?;
-                }
-                if answer.contains(SILENT) {
-                    std::future::pending::<()>().await;
-                }
-                stream.shutdown().await
-            });
+/// A server that answers as it is told.
+async fn server(answer: Answer) -> WebServer {
+    let server = WebServer::start(move |request| {
+        let answer = answer(&line(request), request.earlier);
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        match WebAnswer::raw(answer) {
+            _ if text == SILENT => WebAnswer::raw("").then_silence(),
+            answer if text.contains(ENDLESS) => answer.without_end(),
+            answer => answer,
         }
     });
-    (port, asked)
+    server.await.unwrap()
+}
+
+/// Method and path in lower case.
+fn line(request: &WebServerRequest) -> String {
+    format!("{} {}", request.method, request.path).to_lowercase()
 }
 
 struct ReadingWeb {
     net: Arc<FixtureNet>,
-    asked: Asked,
+    server: WebServer,
     reader: Arc<WebReader>,
     memory: ProcessMemory,
 }
@@ -82,8 +60,8 @@ impl ReadingWeb {
     }
 
     async fn with_memory(answer: Answer, settings: ReaderSettings, limit: usize) -> Self {
-        let (port, asked) = server(answer).await;
-        let net = Arc::new(FixtureNet::new(port));
+        let server = server(answer).await;
+        let net = Arc::new(FixtureNet::new(server.address()));
         let dialler = Arc::clone(&net) as Arc<dyn Dialler>;
         let memory = ProcessMemory::new(limit);
         let limits = FetchLimits {
@@ -93,7 +71,7 @@ impl ReadingWeb {
         let reader = WebReader::with_limits(&dialler, &tls(), &memory, settings, limits);
         Self {
             net,
-            asked,
+            server,
             reader: Arc::new(reader),
             memory,
         }
@@ -103,14 +81,18 @@ impl ReadingWeb {
         self.reader.read(&format!("http://example.com{path}")).await
     }
 
+    /// How often this was asked for, such as `get /path`.
+    fn asked(&self, what: &str) -> usize {
+        let requests = self.server.requests();
+        requests.iter().filter(|it| line(it) == what).count()
+    }
+
     /// What Browserless was asked for, such as `content`.
     fn browsed(&self) -> Vec<String> {
-        let asked = self.asked.lock();
-        let posts = asked.iter().filter_map(|(line, _)| {
-            let path = line.strip_prefix("post /")?;
-            Some(path.split('?').next()?.to_owned())
-        });
-        posts.collect()
+        let requests = self.server.requests();
+        let posts = requests.iter().filter(|request| request.method == "POST");
+        let paths = posts.filter_map(|request| request.path.split('?').next()?.strip_prefix('/'));
+        paths.map(str::to_owned).collect()
     }
 }
 
@@ -209,7 +191,7 @@ async fn a_browser_is_asked_for_what_a_server_refuses() {
             assert_eq!(read.unwrap().fetched_by, FetchStrategy::BrowserlessContent);
             assert_eq!(browsed, ["content"], "{path}");
         } else {
-            assert_eq!(read, Err(failed), "{path}");
+            assert_eq!(read.unwrap_err(), failed, "{path}");
             assert_eq!(browsed, [""; 0], "{path}");
         }
     }
@@ -273,9 +255,9 @@ async fn browserless_is_told_how_long_to_wait() {
     assert!(!format!("{settings:?}").contains("canary"));
     let web = ReadingWeb::start(answer, settings).await;
     web.read("/status/404").await.unwrap();
-    let (line, body) = web.asked.lock()[1].clone();
-    assert_eq!(line, "post /base/content?token=canary-token");
-    let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let asked = web.server.requests().remove(1);
+    assert_eq!(line(&asked), "post /base/content?token=canary-token");
+    let body: serde_json::Value = serde_json::from_str(&asked.body).unwrap();
     let expected = serde_json::json!({
         "url": "http://example.com/status/404",
         "gotoOptions": { "waitUntil": "networkidle2", "timeout": 15_000 },
@@ -285,6 +267,21 @@ async fn browserless_is_told_how_long_to_wait() {
     assert_eq!(body, expected);
     let default = crate::tools::web::fetch::browserless::BASE_URL;
     assert_eq!(default, "https://production-sfo.browserless.io");
+}
+
+/// Promise: A browser that does not answer is waited for no longer than 20 seconds.
+#[tokio::test(start_paused = true)]
+async fn a_browser_that_does_not_answer_costs_a_limited_time() {
+    let answer: Answer = |line, _| match line {
+        line if line.starts_with("post /content?") => SILENT.into(),
+        line => native(line),
+    };
+    let web = ReadingWeb::start(answer, browser()).await;
+    let began = tokio::time::Instant::now();
+    web.read("/status/404").await.unwrap_err();
+    let seconds = began.elapsed().as_secs();
+    assert!((20..=24).contains(&seconds), "{seconds}");
+    assert_eq!(web.browsed(), ["content"]);
 }
 
 /// Promise: No address is handed to the browser that the proxy itself may not open.
@@ -312,14 +309,16 @@ async fn a_browser_gets_no_forbidden_address() {
 }
 
 /// Promise: A server that has no time is asked up to three times more, if it does not ask for more
-/// patience than there is.
+/// patience than there is; one that is in trouble is asked once more.
 #[tokio::test]
 async fn a_server_that_has_no_time_is_asked_again() {
     let answer: Answer = |line, nth| match (line, nth) {
         ("get /twice", 0) => status(429),
         ("get /twice", 1) => status(408),
-        ("get /twice", _) => html("", 100),
+        ("get /trouble", 0) => status(502),
+        ("get /twice" | "get /trouble", _) => html("", 100),
         ("get /later", _) => b"HTTP/1.1 429 X\r\nretry-after: 3600\r\n\r\n".to_vec(),
+        ("get /never", _) => format!("HTTP/1.1 503 X\r\nretry-after: {}\r\n\r\n", u64::MAX).into(),
         (line, _) => native(line),
     };
     let web = ReadingWeb::start(answer, ReaderSettings::default()).await;
@@ -327,21 +326,18 @@ async fn a_server_that_has_no_time_is_asked_again() {
         ("/twice", true, 3),
         ("/status/503", false, 4),
         ("/later", false, 1),
-        ("/status/500", false, 1),
+        ("/never", false, 1),
+        ("/trouble", true, 2),
+        ("/status/500", false, 2),
+        ("/status/404", false, 1),
     ] {
         assert_eq!(web.read(path).await.is_ok(), is_read, "{path}");
-        let line = format!("get {path}");
-        let asked = web
-            .asked
-            .lock()
-            .iter()
-            .filter(|(it, _)| *it == line)
-            .count();
-        assert_eq!(asked, times, "{path}");
+        assert_eq!(web.asked(&format!("get {path}")), times, "{path}");
     }
 }
 
-/// Promise: Plain text, Markdown and JSON are read where the operator wants it; other files never.
+/// Promise: Plain text, Markdown and JSON are read where the operator wants it; otherwise the
+/// failure names the key of the configuration. What is no text is never read.
 #[tokio::test]
 async fn text_is_read_where_the_operator_wants_it() {
     let answer: Answer = |line, _| {
@@ -349,7 +345,10 @@ async fn text_is_read_where_the_operator_wants_it() {
             "get /plain" => ("Text/Plain; charset=iso-8859-1", b"caf\xe9"),
             "get /json" => ("application/json", b"{\"a\": 1}"),
             "get /markdown" => ("text/markdown", b"# Title"),
+            "get /wide" => ("text/plain", b"\xff\xfeh\0i\0"),
+            "get /binary" => ("text/plain", b"\x7fELF\0\x01"),
             "get /xhtml" => ("application/xhtml+xml", &[b'x'; 100]),
+            "get /pdf" => ("application/pdf", b"%PDF"),
             "get /image" => ("image/png", b"PNG"),
             "get /none" => ("", b"something"),
             _ => ("text/plain", b" "),
@@ -366,7 +365,9 @@ async fn text_is_read_where_the_operator_wants_it() {
     let code = |read: Result<Arc<Page>, PageError>| read.map_err(|error| error.code().name());
     for (path, expected) in [
         ("/plain", Ok("café")),
-        ("/json", Ok("{\"a\": 1}")),
+        ("/json", Ok("{\n  \"a\": 1\n}")),
+        ("/wide", Ok("hi")),
+        ("/binary", Err("NON_HTML")),
         ("/markdown", Ok("# Title")),
         ("/empty", Err("CONTENT_TOO_SHORT")),
         ("/image", Err("NON_HTML")),
@@ -375,9 +376,34 @@ async fn text_is_read_where_the_operator_wants_it() {
         let read = code(with.read(path).await);
         let read = read.as_ref().map(|page| page.markdown.as_str());
         assert_eq!(read, expected.as_ref().map(|text| *text), "{path}");
-        assert_eq!(code(without.read(path).await), Err("NON_HTML"), "{path}");
+        let failed = code(without.read(path).await).unwrap_err();
+        assert_eq!(failed, "NON_HTML", "{path}");
     }
     assert!(without.read("/xhtml").await.is_ok());
+    assert_eq!(with.read("/plain").await.unwrap().title, "plain");
+    for (path, why) in [
+        (
+            "/plain",
+            "the address leads to 'text/plain', which is read only with allow_plain_text = true in \
+             [search] of the configuration",
+        ),
+        (
+            "/pdf",
+            "the address leads to 'application/pdf', which is read only with allow_pdf = true in \
+             [search] of the configuration",
+        ),
+    ] {
+        assert_eq!(without.read(path).await.unwrap_err().to_string(), why);
+    }
+    #[cfg(not(feature = "pdf"))]
+    {
+        let settings = ReaderSettings {
+            pdf_program: Some("/nonexistent".into()),
+            ..ReaderSettings::default()
+        };
+        let web = ReadingWeb::start(answer, settings).await;
+        assert_eq!(web.read("/pdf").await.unwrap_err(), PageError::NoPdf);
+    }
 }
 
 /// Promise: The rules of servers for robots are kept where the operator wants it, also on
@@ -409,15 +435,20 @@ async fn rules_for_robots_are_kept_where_the_operator_wants_it() {
         assert_eq!(read.is_ok(), expected, "{path}: {read:?}");
         assert!(ignored.read(path).await.is_ok(), "{path}");
     }
-    let files = |web: &ReadingWeb| {
-        let asked = web.asked.lock();
-        asked
-            .iter()
-            .filter(|(it, _)| it == "get /robots.txt")
-            .count()
-    };
+    let files = |web: &ReadingWeb| web.asked("get /robots.txt");
     assert_eq!((files(&kept), files(&ignored)), (1, 0));
     assert_eq!(kept.browsed(), [""; 0]);
+    // Several pages at once ask for them once.
+    let keeps = ReaderSettings {
+        keeps_robot_rules: true,
+        ..ReaderSettings::default()
+    };
+    let at_once = ReadingWeb::start(answer, keeps).await;
+    let paths: Vec<String> = (0..10).map(|number| format!("/{number}")).collect();
+    let reads = paths.iter().map(|path| at_once.read(path));
+    let read = futures_util::future::join_all(reads).await;
+    assert!(read.iter().all(Result::is_ok));
+    assert_eq!(files(&at_once), 1);
 }
 
 /// A server whose rules nobody can read allows nothing, and one that has none allows everything.
@@ -473,7 +504,7 @@ async fn rules_for_robots_that_cannot_be_read_allow_nothing() {
 }
 
 /// Promise: A page is read only if the budget of the process has room for it and for the work on
-/// it.
+/// it, and counts in it as long as somebody has it.
 #[tokio::test]
 async fn a_page_without_memory_is_not_read() {
     let answer: Answer = |line, _| match line {
@@ -491,6 +522,12 @@ async fn a_page_without_memory_is_not_read() {
     assert!(small.read("/small").await.is_ok());
     let large = ReadingWeb::with_memory(answer, ReaderSettings::default(), 200 << 20).await;
     assert!(large.read("/parts").await.is_ok());
+    assert_eq!(large.memory.used(), 0);
+    let page = large.read("/unannounced").await.unwrap();
+    let used = large.memory.used();
+    assert!((3_900_000..4_200_000).contains(&used), "{used}");
+    drop(page);
+    assert_eq!(large.memory.used(), 0);
 }
 
 /// Promise: A page that nobody waits for any more costs neither a parser nor memory.
@@ -504,7 +541,7 @@ async fn pages_that_nobody_waits_for_leave_nothing() {
             tokio::spawn(async move { reader.read(&format!("http://example.com/{number}")).await })
         })
         .collect();
-    while web.asked.lock().len() < 20 {
+    while web.server.requests().len() < 20 {
         tokio::task::yield_now().await;
     }
     for read in &reads {
@@ -514,6 +551,6 @@ async fn pages_that_nobody_waits_for_leave_nothing() {
         let _ = read.await;
     }
     // The parsers that run now are the last ones.
-    web.reader.idle().await;
+    low_priority_work_ended().await;
     assert_eq!(web.memory.used(), 0);
 }

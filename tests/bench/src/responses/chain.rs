@@ -9,7 +9,7 @@ use respondent::{
     config::HistoryConfig,
     net::LOCAL_OWNER,
     responses::ResponseStore,
-    store::{DataDir, NewItem, NewResponse, ResponseText, Store, StoredOrigin},
+    store::{DataDir, NewItem, NewResponse, ResponseText, Store, StoredOrigin, ToolRecord},
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -163,6 +163,7 @@ async fn fill(store: &Store, kind: ChainKind) -> anyhow::Result<String> {
             created: NOW,
             now: NOW,
             spent: None,
+            tools: ToolRecord::default(),
         };
         store
             .put_response(response)

@@ -8,7 +8,7 @@ use respondent::{
     net::LOCAL_OWNER,
     store::{
         DataDir, EndedJob, EventBatch, NewItem, NewJob, NewResponse, ResponseText, Store,
-        StoredOrigin,
+        StoredOrigin, ToolRecord,
     },
 };
 use serde_json::json;
@@ -161,6 +161,7 @@ async fn fill(store: &Store) -> anyhow::Result<()> {
             created: now,
             now,
             spent: None,
+            tools: ToolRecord::default(),
         };
         store.create_job(new).await?;
         let end = EndedJob {

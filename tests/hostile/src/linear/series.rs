@@ -444,4 +444,63 @@ pub(super) const SERIES: &[Series] = &[
         make: |count| chat_chunks(count, |n| json!({"content": format!("{n}")})),
         work: work::compare_turns,
     },
+    Series {
+        name: "paragraphs of a page",
+        size: 200,
+        make: |count| "<p>Some words, a <a href=/x>link</a>, and an end.</p>".repeat(count),
+        work: work::read_page,
+    },
+    Series {
+        name: "paragraphs deep in a page",
+        size: 200,
+        make: |count| {
+            let paragraphs = "<p>Some words, a comma, and an end.</p>".repeat(count);
+            format!("{}{paragraphs}", "<div class=content>".repeat(20))
+        },
+        work: work::read_page,
+    },
+    Series {
+        name: "links of a page",
+        size: 400,
+        make: |count| format!("<ul>{}", "<li><a href=/x>a link</a>".repeat(count)),
+        work: work::read_page,
+    },
+    Series {
+        name: "line breaks of a page",
+        size: 400,
+        make: |count| "word, word<br><br> word<br>".repeat(count),
+        work: work::read_page,
+    },
+    Series {
+        name: "bold text without ends of a page",
+        size: 400,
+        make: |count| "<p>word, <b>word</p>".repeat(count),
+        work: work::read_page,
+    },
+    Series {
+        name: "cells of a page",
+        size: 200,
+        make: |count| format!("<table>{}", "<tr><td>words<td>more | words".repeat(count)),
+        work: work::read_page,
+    },
+    Series {
+        name: "frames of a page",
+        size: 200,
+        make: |count| {
+            let frame = format!("{}frame words", "<aside class=menu>".repeat(8));
+            let frame = format!("<div>{frame}{}</div>", "</aside>".repeat(8));
+            format!(
+                "{}{}",
+                frame.repeat(count),
+                "<p>content, words</p>".repeat(count)
+            )
+        },
+        work: work::read_page,
+    },
+    Series {
+        name: "one line of a page",
+        size: 2_000,
+        make: |count| format!("<main>{}", "word".repeat(count)),
+        work: work::read_page,
+    },
 ];

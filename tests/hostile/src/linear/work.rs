@@ -22,6 +22,10 @@ use respondent::diagnostics::bundle::{
 use respondent::diagnostics::redact::{Keep, Scrubber};
 use respondent::log::{SafeText, escape_lines};
 use respondent::secrets::{Redactor, Secret};
+use respondent::tools::web::excerpt::{EXCERPT_CHARS, excerpt};
+use respondent::tools::web::extract::{self, PageShape};
+use respondent::tools::web::fetch::page_url;
+use respondent::tools::web::find::find_in_page;
 
 use crate::targets::{dialects, load_file, tools_request};
 
@@ -157,6 +161,20 @@ pub(super) fn search_artifact(input: &[u8]) {
         query.context = 2;
         black_box(search(text(input), &query, &|| false));
     }
+}
+
+/// Reads a web page, makes an excerpt of it and searches it.
+pub(super) fn read_page(input: &[u8]) {
+    let html = extract::decode(input, "text/html");
+    let url = page_url("https://example.com/").unwrap();
+    let shape = PageShape::of(&html).unwrap();
+    let content = extract::extract(&html, shape, &url).unwrap();
+    black_box(excerpt(
+        &content.markdown,
+        "needle and words",
+        EXCERPT_CHARS,
+    ));
+    black_box(find_in_page(&content.markdown, "needle and words"));
 }
 
 /// Compares two turns whose bodies differ in a few bytes, and shows them.

@@ -7,6 +7,7 @@ mod page;
 mod provider_error;
 mod request;
 mod search;
+mod search_answer;
 mod sse;
 mod websocket_frames;
 
@@ -25,7 +26,7 @@ pub struct FuzzTarget {
 }
 
 /// All targets.
-pub const TARGETS: [FuzzTarget; 10] = [
+pub const TARGETS: [FuzzTarget; 11] = [
     FuzzTarget {
         name: "request",
         run: request::run,
@@ -53,6 +54,10 @@ pub const TARGETS: [FuzzTarget; 10] = [
     FuzzTarget {
         name: "search",
         run: search::run,
+    },
+    FuzzTarget {
+        name: "search_answer",
+        run: search_answer::run,
     },
     FuzzTarget {
         name: "page",

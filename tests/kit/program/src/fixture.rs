@@ -170,6 +170,9 @@ fn build_case(
     };
     settings.codex = is_codex(turn);
     settings.origin = origin;
+    settings
+        .proxy_tools
+        .clone_from(&turn.state_before.proxy_tools);
     let baggage = turn.state_before.baggage.clone().into_iter().collect();
     Ok(GoldenCase {
         request,
@@ -182,10 +185,11 @@ fn build_case(
 
 /// The case without the settings that change no result.
 fn minimize(mut case: GoldenCase<Table>) -> GoldenCase<Table> {
-    let removals: [fn(&mut GoldenCase<Table>); 3] = [
+    let removals: [fn(&mut GoldenCase<Table>); 4] = [
         |case| case.settings.model = None,
         |case| case.settings.origin = None,
         |case| case.baggage.clear(),
+        |case| case.settings.proxy_tools.clear(),
     ];
     for remove in removals {
         let mut less = case.clone();

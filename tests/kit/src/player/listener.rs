@@ -317,7 +317,9 @@ impl RequestLog {
         let records = lock(&self.records);
         let entry = |record: &RecordedRequest| {
             let path = record.head.split(' ').nth(1).unwrap_or_default();
-            json!({"path": path, "refusal": record.refusal, "json": record.json()})
+            json!({
+                "path": path, "refusal": record.refusal, "json": record.json(), "body": record.body,
+            })
         };
         records.iter().map(entry).collect()
     }

@@ -1,0 +1,178 @@
+//! Tools that run in the proxy: offered with every request, or in place of a hosted tool that the
+//! client offers.
+
+use registry::{EnumSet, RelayToolKind};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{ToolKind, ToolTarget, Toolbox};
+use crate::members::Members;
+use crate::text::Text;
+
+/// A tool that runs in the proxy: what the model is told about it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyTool {
+    /// The name of the function.
+    pub name: String,
+    /// The description for the model.
+    pub description: String,
+    /// The JSON Schema of the arguments.
+    pub parameters: String,
+    /// The hosted tool of the Responses API in whose place the model gets this function, if the
+    /// client offers that tool. `None` for a function that is offered with every request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place_of: Option<RelayToolKind>,
+    /// When the provider's own tool is used instead of this function.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub provider_tool: ProviderToolUse,
+}
+
+/// When the provider's own tool is used in place of a hosted one, instead of functions of the
+/// proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderToolUse {
+    /// Where it gives the client no less than the functions.
+    #[default]
+    WhereEqual,
+    /// Wherever there is one that does what the client asks for.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_default(provider_tool: &ProviderToolUse) -> bool {
+    *provider_tool == ProviderToolUse::default()
+}
+
+impl ProxyTool {
+    /// The beginning of the name of a function that is renamed because the client has a tool of its
+    /// name.
+    const RENAMED: &str = "hosted_";
+
+    /// The name of the call with which a provider asks for its own search. The result of the call
+    /// is its own arguments; then the provider searches. No model is offered a function of this
+    /// name.
+    pub const ECHOED_SEARCH: &str = "provider_web_search";
+
+    /// The name of a function before it was renamed, if it was.
+    pub fn original_name(name: &str) -> &str {
+        name.strip_prefix(Self::RENAMED).unwrap_or(name)
+    }
+}
+
+/// When a tool that runs in the proxy is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyToolUse {
+    /// With every request.
+    Always,
+    /// In place of a hosted tool of this kind, where the provider does not run it itself.
+    InPlaceOf(RelayToolKind),
+    /// Never. A provider that runs a hosted tool of this kind itself makes calls of it.
+    Echo(RelayToolKind),
+}
+
+impl ProxyToolUse {
+    /// The hosted tool for which it stands.
+    pub(crate) fn hosted(self) -> Option<RelayToolKind> {
+        match self {
+            Self::Always => None,
+            Self::InPlaceOf(kind) | Self::Echo(kind) => Some(kind),
+        }
+    }
+}
+
+impl<'a> Toolbox<'a> {
+    /// Adds a tool that runs in the proxy, unless it stands for a hosted tool that the client does
+    /// not offer. Returns the name under which it was added. If the client offers a function of
+    /// that name, it is renamed where it stands for a hosted tool, and else left out.
+    pub(crate) fn add_proxy_tool(&mut self, tool: &'a ProxyTool) -> Option<String> {
+        let (proxy, renamed) = match tool.in_place_of {
+            Some(kind) if self.hosted.contains(kind) => {
+                self.provider_tools = tool.provider_tool;
+                let offered = match tool.name.as_str() {
+                    ProxyTool::ECHOED_SEARCH => ProxyToolUse::Echo(kind),
+                    _ => ProxyToolUse::InPlaceOf(kind),
+                };
+                (
+                    offered,
+                    Some(format!("{}{}", ProxyTool::RENAMED, tool.name)),
+                )
+            }
+            Some(_) => return None,
+            None => (ProxyToolUse::Always, None),
+        };
+        let names = [Some(tool.name.clone()), renamed];
+        let mut names = names.into_iter().flatten();
+        let name = names.find(|name| self.get(None, name).is_none())?;
+        let target = ToolTarget {
+            kind: ToolKind::Function,
+            name: name.clone(),
+            namespace: None,
+        };
+        let description = Text::Owned(tool.description.as_str().into());
+        let parameters = serde_json::from_str(&tool.parameters).ok();
+        self.add(target, Some(description), parameters, None);
+        if let Some(added) = self.tools.last_mut() {
+            added.proxy = Some(proxy);
+        }
+        Some(name)
+    }
+
+    /// The wire names of the functions that stand for a hosted tool.
+    pub(crate) fn in_place_of(&self, kind: RelayToolKind) -> impl Iterator<Item = &str> {
+        let tools = self.tools.iter();
+        tools
+            .filter(move |tool| tool.proxy.and_then(ProxyToolUse::hosted) == Some(kind))
+            .map(|tool| tool.wire_name.as_str())
+    }
+
+    /// When the provider's own tools are used where tools of the proxy could be.
+    pub(crate) fn provider_tools(&self) -> ProviderToolUse {
+        self.provider_tools
+    }
+
+    /// Whether the model gets no search although the client offers one: neither the provider, which
+    /// runs these tools, searches, nor the proxy.
+    pub(crate) fn lacks_search(&self, relayed: EnumSet<RelayToolKind>) -> bool {
+        let search = RelayToolKind::WebSearch;
+        let functions = Some(ProxyToolUse::InPlaceOf(search));
+        self.hosted.contains(search)
+            && !relayed.contains(search)
+            && !self.tools.iter().any(|tool| tool.proxy == functions)
+    }
+
+    /// Hosted tools of these kinds can run in the proxy.
+    pub(crate) fn set_runnable(&mut self, kinds: impl Iterator<Item = RelayToolKind>) {
+        for kind in kinds {
+            self.runnable = self.runnable.with(kind);
+        }
+    }
+
+    /// The definitions of the hosted tools of a kind that run in the proxy, in their order.
+    pub fn hosted(&self, kind: RelayToolKind) -> impl Iterator<Item = &'a RawValue> {
+        let runs = self.hosted.contains(kind);
+        let definitions = self.definitions.iter().filter(move |_| runs);
+        let definitions = definitions.map(|definition| definition.raw);
+        definitions.filter(move |raw| {
+            let named = Members::read(raw.get()).and_then(|it| it.text("type"));
+            named.is_some_and(|named| RelayToolKind::of_definition(&named) == Some(kind))
+        })
+    }
+
+    /// Whether a hosted tool of this type runs in the proxy. Its functions are added behind the
+    /// client's tools.
+    pub(super) fn takes_hosted(&mut self, kind: &str) -> bool {
+        let kind = RelayToolKind::of_definition(kind);
+        let kind = kind.filter(|kind| self.runnable.contains(*kind));
+        kind.is_some_and(|kind| {
+            self.hosted = self.hosted.with(kind);
+            true
+        })
+    }
+}

@@ -1,0 +1,34 @@
+//! Limits of tools that run in the server: `[tools]`.
+
+use std::time::Duration;
+
+use registry::duration::{self, DurationText};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much the tools that run in the server may do in one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct ToolConfig {
+    /// The most rounds of an answer whose calls are run.
+    pub max_rounds: u32,
+    /// The most calls that are run in an answer; without a limit of its own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<u32>,
+    /// The most time of a call, whatever its tool allows.
+    #[serde(with = "duration")]
+    #[schemars(with = "DurationText")]
+    pub call_timeout: Duration,
+}
+
+impl Default for ToolConfig {
+    fn default() -> Self {
+        Self {
+            // Tools that read and search need few; a model that needs more usually asks for the
+            // same thing again and again.
+            max_rounds: 10,
+            max_calls: None,
+            call_timeout: Duration::from_secs(45),
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! What was found and read for a response, and the calls of tools of the proxy that did it. Both
+//! are written with the response and deleted with it. No prompt is made of them.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use strum::{EnumString, IntoStaticStr};
+use url::Url;
+
+use super::error::StoreError;
+use super::page::{COPIES, PAGE_BYTES, StoredPage};
+use super::reading::StoreRead;
+use super::responses::find;
+use super::{ListPage, Store};
+use crate::net::memory::CountedValue;
+
+/// The most sources of a response. Later ones are not kept.
+pub const MAX_SOURCES: usize = 200;
+/// The most bytes of the address of a source. One with a longer address is not kept.
+const MAX_ADDRESS_BYTES: usize = 2_000;
+/// The most characters that are kept of a title.
+const MAX_TITLE_CHARS: usize = 500;
+/// The most characters that are kept of a page.
+pub const MAX_BODY_CHARS: usize = 12_000;
+/// What a row takes besides its texts, in bytes, about.
+const ROW_BASE: usize = 128;
+
+/// What is known of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum SourceStatus {
+    /// A search has found it.
+    Found,
+    /// It was read.
+    Read,
+    /// It could not be read.
+    Failed,
+    /// The input of the request names it: an earlier answer has found or cited it.
+    Input,
+}
+
+/// A page that was found or read for a response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSource {
+    /// The call that found it first, if it was one of this response.
+    pub call_id: Option<String>,
+    /// Its address.
+    pub url: String,
+    /// Its title; may be empty.
+    pub title: String,
+    /// The host of its address.
+    pub domain: String,
+    /// What is known of it.
+    pub status: SourceStatus,
+    /// Why it could not be read.
+    pub error: Option<String>,
+    /// How well it fits, from 0 to 1, as the search engine says.
+    pub relevance: Option<f64>,
+    /// Whether it fits badly.
+    pub has_low_relevance: bool,
+    /// At most [`MAX_BODY_CHARS`] characters of a page that was read.
+    pub body: Option<String>,
+    /// The characters of the whole page.
+    pub chars: Option<u64>,
+    /// The SHA-256 of the whole page, in hexadecimal.
+    pub sha256: Option<String>,
+    /// The artifact that has the whole page.
+    pub artifact_id: Option<String>,
+    /// What the model saw of it, if that is kept.
+    pub shown: Option<String>,
+}
+
+impl NewSource {
+    /// A page of which nothing but its address and title is known.
+    pub fn new(status: SourceStatus, url: &str, title: &str) -> Self {
+        let parsed = Url::parse(url).ok();
+        let domain = parsed.as_ref().and_then(Url::host_str).unwrap_or_default();
+        Self {
+            call_id: None,
+            url: url.to_owned(),
+            title: title.chars().take(MAX_TITLE_CHARS).collect(),
+            domain: domain.to_owned(),
+            status,
+            error: None,
+            relevance: None,
+            has_low_relevance: false,
+            body: None,
+            chars: None,
+            sha256: None,
+            artifact_id: None,
+            shown: None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        ROW_BASE
+            + self.url.len()
+            + self.title.len()
+            + length(&self.error)
+            + length(&self.body)
+            + length(&self.shown)
+    }
+}
+
+/// A call of a tool that runs in the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewToolRun {
+    /// The round of the answer, from 1.
+    pub round: u32,
+    /// The call id.
+    pub call_id: String,
+    /// The name of the tool.
+    pub name: String,
+    /// `completed`, `failed`, `skipped`, or `repeated` if it got the result of an equal call.
+    pub status: &'static str,
+    /// When it began and ended, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// See `started_ms`.
+    pub ended_ms: u64,
+    /// The bytes of its result.
+    pub bytes: usize,
+    /// The artifact that has what it read.
+    pub artifact_id: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// The search engines that were asked, as JSON.
+    pub attempts: Option<String>,
+}
+
+/// What tools of the proxy have done for a response.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolRecord {
+    /// What was found and read, once for each address.
+    pub sources: Vec<NewSource>,
+    /// The calls, in their order.
+    pub runs: Vec<NewToolRun>,
+}
+
+impl ToolRecord {
+    /// Adds a source, or what is new of one that is there. `asked` is the address under which a
+    /// page was asked for. Returns its place, unless there are too many or its address is too long.
+    pub fn add(&mut self, asked: &str, source: NewSource) -> Option<usize> {
+        if source.url.len() > MAX_ADDRESS_BYTES {
+            return None;
+        }
+        let place_of = |url: &str| self.sources.iter().position(|known| known.url == url);
+        let Some(at) = place_of(&source.url).or_else(|| place_of(asked)) else {
+            return self.add_new(source);
+        };
+        let known = self.sources.get_mut(at)?;
+        let is_news = match source.status {
+            SourceStatus::Read | SourceStatus::Failed => true,
+            SourceStatus::Found | SourceStatus::Input => false,
+        };
+        if is_news {
+            *known = NewSource {
+                call_id: known.call_id.take(),
+                relevance: known.relevance,
+                has_low_relevance: known.has_low_relevance,
+                title: if source.title.is_empty() {
+                    std::mem::take(&mut known.title)
+                } else {
+                    source.title
+                },
+                shown: known.shown.take(),
+                ..source
+            };
+        }
+        Some(at)
+    }
+
+    /// Adds a source of a new address. Where there is no room, a page that was read takes the place
+    /// of the last one that was only found.
+    fn add_new(&mut self, source: NewSource) -> Option<usize> {
+        if self.sources.len() < MAX_SOURCES {
+            self.sources.push(source);
+            return Some(self.sources.len() - 1);
+        }
+        let is_found = |known: &NewSource| known.status == SourceStatus::Found;
+        let at = self.sources.iter().rposition(is_found);
+        let at = at.filter(|_| source.status == SourceStatus::Read)?;
+        *self.sources.get_mut(at)? = source;
+        Some(at)
+    }
+
+    /// Keeps what the model saw of a source, behind what it saw of it before.
+    pub fn add_shown(&mut self, at: usize, text: &str) {
+        if let Some(source) = self.sources.get_mut(at) {
+            match &mut source.shown {
+                Some(shown) => {
+                    shown.push_str("\n\n");
+                    shown.push_str(text);
+                }
+                None => source.shown = Some(text.to_owned()),
+            }
+        }
+    }
+}
+
+/// A source as it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredSource {
+    /// Its number in the answer, from 1.
+    pub place: u64,
+    /// The source; in a list without its texts.
+    pub source: NewSource,
+}
+
+/// The sources of a page.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListedSources {
+    /// The sources, without their texts.
+    pub sources: Vec<StoredSource>,
+    /// Whether sources follow.
+    pub has_more: bool,
+}
+
+impl Store {
+    /// A page of the sources of a response; `None` if the owner has no such response, or it has no
+    /// source with the number after which the page begins.
+    pub async fn list_sources(
+        &self,
+        owner: &str,
+        id: &str,
+        page: &ListPage,
+    ) -> Result<Option<CountedValue<ListedSources>>, StoreError> {
+        let (id, page) = (id.to_owned(), page.clone());
+        let read = move |reading: &StoreRead<'_>, owner: &str| list(reading, owner, &id, &page);
+        Ok(self.run_reader(owner, read).await?.transpose())
+    }
+
+    /// A source of a response with its texts; `None` if the owner has no such response, or it has
+    /// no such source.
+    pub async fn source(
+        &self,
+        owner: &str,
+        id: &str,
+        place: u64,
+    ) -> Result<Option<CountedValue<StoredSource>>, StoreError> {
+        let id = id.to_owned();
+        let read = move |reading: &StoreRead<'_>, owner: &str| {
+            let Some(response) = find(reading, owner, &id)? else {
+                return Ok(None);
+            };
+            let mut select = reading.prepare_cached(&select("= ?2", "body, shown", "ASC"))?;
+            let mut rows = select.query(params![response.number, place, i64::MAX])?;
+            let Some(row) = rows.next()? else {
+                return Ok(None);
+            };
+            let source = read_source(row)?;
+            reading.reserve(source.source.bytes().saturating_mul(COPIES + 1))?;
+            Ok(Some(source))
+        };
+        Ok(self.run_reader(owner, read).await?.transpose())
+    }
+}
+
+/// The sources of response ?1 with numbers as `which` says and below ?3.
+fn select(which: &str, texts: &str, order: &str) -> String {
+    format!(
+        "SELECT place, call_id, url, title, domain, status, error, relevance, low_relevance, chars,
+                sha256, artifact_id, {texts}
+         FROM sources WHERE response = ?1 AND place {which} AND place < ?3 ORDER BY place {order}"
+    )
+}
+
+fn read_source(row: &Row<'_>) -> Result<StoredSource, StoreError> {
+    let status: String = row.get(5)?;
+    let status = status.parse();
+    Ok(StoredSource {
+        place: row.get(0)?,
+        source: NewSource {
+            call_id: row.get(1)?,
+            url: row.get(2)?,
+            title: row.get(3)?,
+            domain: row.get(4)?,
+            status: status.map_err(|_| StoreError::Damaged("a source has an unknown status"))?,
+            error: row.get(6)?,
+            relevance: row.get(7)?,
+            has_low_relevance: row.get(8)?,
+            chars: row.get(9)?,
+            sha256: row.get(10)?,
+            artifact_id: row.get(11)?,
+            body: row.get(12)?,
+            shown: row.get(13)?,
+        },
+    })
+}
+
+fn list(
+    reading: &StoreRead<'_>,
+    owner: &str,
+    id: &str,
+    page: &ListPage,
+) -> Result<Option<ListedSources>, StoreError> {
+    let Some(response) = find(reading, owner, id)? else {
+        return Ok(None);
+    };
+    let (mut above, mut below) = (0, i64::MAX);
+    if let Some(after) = &page.after {
+        let after: Option<i64> = after.parse().ok();
+        let mut known = reading
+            .prepare_cached("SELECT place FROM sources WHERE response = ?1 AND place = ?2")?;
+        let known = known.query_row(params![response.number, after], |row| row.get(0));
+        let Some(known) = known.optional()? else {
+            return Ok(None);
+        };
+        if page.newest_first {
+            below = known;
+        } else {
+            above = known;
+        }
+    }
+    let order = if page.newest_first { "DESC" } else { "ASC" };
+    let mut select = reading.prepare_cached(&select("> ?2", "NULL, NULL", order))?;
+    let mut rows = select.query(params![response.number, above, below])?;
+    let mut sources = StoredPage::new(page, PAGE_BYTES);
+    let mut has_more = false;
+    while let Some(row) = rows.next()? {
+        let is_added = sources.add(reading, |reading| {
+            let source = read_source(row)?;
+            let bytes = source.source.bytes();
+            reading.reserve(bytes)?;
+            Ok((source, bytes))
+        })?;
+        if !is_added {
+            has_more = true;
+            break;
+        }
+    }
+    let sources = sources.entries;
+    Ok(Some(ListedSources { sources, has_more }))
+}
+
+/// Writes what tools have done for a response that is written in the same transaction.
+pub(super) fn put(
+    connection: &Connection,
+    response: i64,
+    record: &ToolRecord,
+) -> Result<(), StoreError> {
+    if record.sources.is_empty() && record.runs.is_empty() {
+        return Ok(());
+    }
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO sources (response, place, call_id, url, title, domain, status, error,
+                              relevance, low_relevance, body, chars, sha256, artifact_id, shown)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+    )?;
+    let mut bytes = 0;
+    for (place, source) in (1_i64..).zip(&record.sources) {
+        bytes += source.bytes();
+        let status: &str = source.status.into();
+        insert.execute(params![
+            response,
+            place,
+            source.call_id,
+            source.url,
+            source.title,
+            source.domain,
+            status,
+            source.error,
+            source.relevance,
+            source.has_low_relevance,
+            source.body,
+            source.chars,
+            source.sha256,
+            source.artifact_id,
+            source.shown
+        ])?;
+    }
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO tool_runs (response, place, round, call_id, name, status, started, ended,
+                                bytes, artifact_id, error, attempts)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?;
+    for (place, run) in (1_i64..).zip(&record.runs) {
+        bytes += ROW_BASE + run.attempts.as_ref().map_or(0, String::len);
+        insert.execute(params![
+            response,
+            place,
+            run.round,
+            run.call_id,
+            run.name,
+            run.status,
+            run.started_ms,
+            run.ended_ms,
+            run.bytes,
+            run.artifact_id,
+            run.error,
+            run.attempts
+        ])?;
+    }
+    connection
+        .prepare_cached("UPDATE responses SET bytes = bytes + ?2 WHERE number = ?1")?
+        .execute(params![response, bytes])?;
+    Ok(())
+}
