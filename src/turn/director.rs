@@ -32,6 +32,14 @@ pub trait TurnDirector: Send + Sync {
         false
     }
 
+    /// How long after its next heartbeat a silence of the provider ends at the earliest; `None` if
+    /// it ends with the idle timeout. Only a replay returns a time, while heartbeats are to come
+    /// that the recorded turn sent in this silence: it noticed timers late, and did not blame the
+    /// provider for that.
+    fn silence_after_heartbeat(&self) -> Option<Duration> {
+        None
+    }
+
     /// How long to wait before the next attempt. Only a replay returns a pause: it prepares
     /// requests faster than the recorded turn did, and heartbeats would come at other places.
     fn pause_before_attempt(&self) -> Option<Duration> {

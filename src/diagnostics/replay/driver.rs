@@ -56,7 +56,9 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::env::{ReplayEnv, TIMER_MARGIN, TurnProgress, connect_failure};
+use super::env::{
+    ReplayEnv, SILENCE_AFTER_HEARTBEAT, TIMER_MARGIN, TurnProgress, chunks_before, connect_failure,
+};
 use super::error::ReplayError;
 use super::upstream::{EXTRA_ATTEMPT_BODY, ReplayUpstream, UpstreamConnection};
 use crate::diagnostics::bundle::{BundleAttempt, BundleResponseHead, BundleTurn};
@@ -264,7 +266,7 @@ impl ReplayDriver {
     /// before the end may be missing in the recording, because timers fire late.
     async fn wait_out_silence(&mut self, index: usize, end_us: u64) {
         let over = |now: &TurnProgress| now.attempts_over > index;
-        let due = self.client_chunks_before(end_us);
+        let due = chunks_before(&self.recorded, end_us);
         self.advance_to(u64::MAX, |now| over(now) || now.client_chunks >= due)
             .await;
         // The engine may be at work on the last chunk: time moves once it has nothing to do.
@@ -272,7 +274,7 @@ impl ReplayDriver {
         let now = self.env.progress();
         if !over(&now) && !now.ended {
             // A chunk that was recorded late makes the recorded silence too short.
-            let end = self.idle_deadline(&now).max(Some(self.at(end_us)));
+            let end = self.silence_ends(&now).max(Some(self.at(end_us)));
             let target = end.unwrap_or_else(Instant::now) + HEARTBEAT_LATENESS;
             advance(target.saturating_duration_since(Instant::now())).await;
             run_ready_tasks().await;
@@ -409,7 +411,7 @@ impl ReplayDriver {
     /// Until when time may pass next on the way to `goal`.
     fn next_wakeup(&self, goal: u64, now: &TurnProgress) -> Instant {
         let target = self.at(goal);
-        if self.streams && now.client_chunks < self.client_chunks_before(goal) {
+        if self.streams && now.client_chunks < chunks_before(&self.recorded, goal) {
             return target + HEARTBEAT_LATENESS;
         }
         let heartbeat = match (now.last_client_chunk, now.head_at) {
@@ -419,7 +421,7 @@ impl ReplayDriver {
                 head.map(|head| head + Duration::from_millis(self.recorded.commit_after_ms))
             }
         };
-        let limits = [heartbeat, self.idle_deadline(now)].into_iter().flatten();
+        let limits = [heartbeat, self.silence_ends(now)].into_iter().flatten();
         let limit = limits
             .filter_map(|limit| limit.checked_sub(TIMER_MARGIN))
             .min();
@@ -432,14 +434,8 @@ impl ReplayDriver {
         instant + Duration::from_micros(at_us.saturating_sub(stands_for))
     }
 
-    /// How many chunks were sent to the client before a recorded time.
-    fn client_chunks_before(&self, at_us: u64) -> usize {
-        let answers = &self.recorded.answer.pieces;
-        answers.partition_point(|chunk| chunk.at_us < at_us)
-    }
-
-    /// When the idle timeout of the provider will fire.
-    fn idle_deadline(&self, now: &TurnProgress) -> Option<Instant> {
+    /// When the silence of the provider will end.
+    fn silence_ends(&self, now: &TurnProgress) -> Option<Instant> {
         let attempt = self
             .recorded
             .attempts
@@ -448,7 +444,10 @@ impl ReplayDriver {
         let route = routes
             .iter()
             .find(|route| route.full_name() == attempt.route)?;
-        Some(now.last_upstream_chunk.or(now.head_at)? + route.timeouts.idle)
+        let began = now.last_upstream_chunk.or(now.head_at)?;
+        let heartbeat = now.last_client_chunk.filter(|last| *last > began);
+        let extended = heartbeat.map(|last| last + SILENCE_AFTER_HEARTBEAT);
+        Some((began + route.timeouts.idle).max(extended.unwrap_or(began)))
     }
 }
 

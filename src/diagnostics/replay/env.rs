@@ -21,6 +21,10 @@ use crate::turn::{TurnDirector, TurnEnvironment, TurnEnvironmentFactory, TurnEve
 /// recording.
 pub(super) const TIMER_MARGIN: Duration = Duration::from_millis(2);
 
+/// How long a silence lasts after its last recorded heartbeat at least, so that what ended it
+/// comes later than that heartbeat.
+pub(super) const SILENCE_AFTER_HEARTBEAT: Duration = Duration::from_millis(5);
+
 /// How far the replayed turn is, as its observer saw it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TurnProgress {
@@ -222,6 +226,16 @@ impl TurnDirector for ReplayEnv {
             && heartbeats.binary_search(&progress.client_chunks).is_ok()
     }
 
+    fn silence_after_heartbeat(&self) -> Option<Duration> {
+        let (progress, recorded) = (self.progress(), &self.recorded);
+        let attempt = progress.attempts_begun.checked_sub(1)?;
+        let attempt = recorded.attempts.get(attempt)?;
+        let next = attempt.pieces.get(progress.upstream_chunks);
+        let silence_ends = next.map_or(attempt.end_us, |piece| piece.at_us);
+        let due = chunks_before(recorded, silence_ends);
+        (progress.client_chunks < due).then_some(SILENCE_AFTER_HEARTBEAT)
+    }
+
     /// The recorded time between the last chunk for the client and the attempt, less what has
     /// passed. It ends before the next heartbeat is due, because none was recorded here.
     fn pause_before_attempt(&self) -> Option<Duration> {
@@ -235,6 +249,13 @@ impl TurnDirector for ReplayEnv {
         let passed = progress.last_client_chunk?.elapsed();
         pause.min(longest).checked_sub(passed)
     }
+}
+
+/// How many chunks were sent to the client before a recorded time.
+pub(super) fn chunks_before(turn: &BundleTurn, at_us: u64) -> usize {
+    turn.answer
+        .pieces
+        .partition_point(|chunk| chunk.at_us < at_us)
 }
 
 /// The fault of an attempt, numbered from 1, that ended without the head of a response,

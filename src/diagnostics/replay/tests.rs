@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use adapters::plan::Retention;
 use adapters::stop_flag::{StopFlag, StopReason};
@@ -607,6 +608,32 @@ fn a_silence_without_heartbeats() {
             }
             same(&timeless(&busy), &timeless(&replay(&busy).unwrap()));
         }
+    }
+}
+
+/// While recording, the machine was so busy that timers were late. That is not the provider's
+/// silence, so it lasted for longer than the idle timeout, with a heartbeat more.
+#[test]
+fn a_silence_of_late_timers() {
+    for script in [
+        json!([{"text": "ho"}, {"stall": true}]),
+        json!([{"text": "ho"}, {"delay_ms": 900}, {"text": "hum"}]),
+    ] {
+        let recorded = Scene {
+            settings: "max_retries = 0",
+            tables: "[providers.acme.timeouts]\nidle = \"950ms\"\n[server]\nheartbeat = \"60ms\"",
+            ..steps(script.clone())
+        }
+        .record();
+        let mut busy = recorded.clone();
+        let heartbeats = String::from_utf8_lossy(&busy.answer.body)
+            .matches("event: response.in_progress")
+            .count();
+        assert!(heartbeats > 3, "{script}");
+        busy.settings.routes[0].timeouts.idle = Duration::from_millis(100);
+        let replayed = replay(&busy).unwrap();
+        same(&timeless(&busy), &timeless(&replayed));
+        same(&timeless(&busy), &timeless(&replay(&replayed).unwrap()));
     }
 }
 

@@ -83,6 +83,12 @@ impl ReadTimer {
             .map_or(self.last_chunk + self.idle, |(at, _)| at)
     }
 
+    /// The provider may be silent at least until then, unless its answer is complete.
+    pub(super) fn extend_silence(&mut self, until: Instant) {
+        let last_chunk = until.checked_sub(self.idle);
+        self.last_chunk = self.last_chunk.max(last_chunk.unwrap_or(self.last_chunk));
+    }
+
     /// The fault of a provider that was silent for too long.
     pub(super) fn silence_fault(&self) -> Fault {
         let predicate = format!("was silent for {} seconds.", self.idle.as_secs());

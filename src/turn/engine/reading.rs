@@ -91,8 +91,15 @@ impl Answer<'_> {
     ) -> Result<bool, Fault> {
         self.check_deadline()?;
         let now = Instant::now();
-        if !self.ctx.director().is_some_and(TurnDirector::sets_time) {
-            timer.excuse_lateness(now);
+        match self.ctx.director() {
+            Some(director) if director.sets_time() => {
+                if self.streams()
+                    && let Some(longer) = director.silence_after_heartbeat()
+                {
+                    timer.extend_silence(self.next_heartbeat(timer.commit_at) + longer);
+                }
+            }
+            Some(_) | None => timer.excuse_lateness(now),
         }
         if timer.take_flush(now) {
             self.flush_pieces()?;
