@@ -21,7 +21,14 @@ pub struct DataDir {
 
 /// An exclusive lock on a data directory. Dropping it releases the lock.
 #[derive(Debug)]
-pub(super) struct DataDirLock(#[expect(dead_code, reason = "the open file holds the lock")] File);
+pub(super) struct DataDirLock(File);
+
+impl Drop for DataDirLock {
+    fn drop(&mut self) {
+        // A process that is being started has the open file too, until it becomes another program.
+        self.0.unlock().ok();
+    }
+}
 
 /// Another process has locked the data directory.
 #[derive(Debug, thiserror::Error)]

@@ -98,8 +98,8 @@ struct RememberedSession {
     records: SessionRecords,
     /// Whether hidden rounds were ever among the records.
     has_hidden_rounds: bool,
-    /// Whether some of them were forgotten since the store was last read.
-    lacks_hidden_rounds: bool,
+    /// Whether all of them that the store has are among the records.
+    hidden_rounds_are_whole: bool,
     failures: Option<PromptFailures>,
 }
 
@@ -144,6 +144,15 @@ impl RememberedSession {
             self.records.put(key, value);
         }
         self.has_hidden_rounds = true;
+    }
+
+    /// Whether as much of the same answer, or more, is among the records.
+    fn has_more_rounds(&self, rounds: &HiddenRounds) -> bool {
+        rounds.anchors().any(|anchor| {
+            let key = (RecordKind::HiddenRounds, anchor.to_owned());
+            let known = self.records.get(&key).and_then(RecordValue::rounds);
+            known.is_some_and(|known| known.entries.len() >= rounds.entries.len())
+        })
     }
 
     fn size(&self, (_, session): &SessionKey) -> usize {
@@ -491,17 +500,23 @@ impl SessionMemory {
         found.unwrap_or_default()
     }
 
-    /// Remembers what the client did not see of an answer, under each of its anchors.
+    /// Remembers what the client did not see of an answer, under each of its anchors. `are_first`
+    /// says that the store has no others of the session.
     pub(super) fn keep_hidden_rounds(
         &self,
         owner: &Arc<str>,
         session: &str,
         rounds: &Arc<HiddenRounds>,
+        are_first: bool,
     ) {
-        self.change(owner, session, |session| session.put_hidden_rounds(rounds));
+        self.change(owner, session, |session| {
+            session.hidden_rounds_are_whole |= are_first;
+            session.put_hidden_rounds(rounds);
+        });
     }
 
-    /// Remembers all hidden rounds of a session that the store has.
+    /// Remembers all hidden rounds of a session that the store has, unless more of the same answer
+    /// is remembered already.
     pub(super) fn load_hidden_rounds(
         &self,
         owner: &Arc<str>,
@@ -509,19 +524,19 @@ impl SessionMemory {
         answers: &[Arc<HiddenRounds>],
     ) {
         self.change(owner, session, |session| {
-            session.lacks_hidden_rounds = false;
+            session.hidden_rounds_are_whole = true;
             for rounds in answers {
-                session.put_hidden_rounds(rounds);
+                if !session.has_more_rounds(rounds) {
+                    session.put_hidden_rounds(rounds);
+                }
             }
         });
     }
 
-    /// Whether the hidden rounds of a session are remembered, and none of them was forgotten.
+    /// Whether all hidden rounds of a session that the store has are remembered.
     pub(super) fn has_all_hidden_rounds(&self, owner: &Arc<str>, session: &str) -> bool {
-        self.read(owner, session, |session| {
-            session.has_hidden_rounds && !session.lacks_hidden_rounds
-        })
-        .unwrap_or(false)
+        let are_whole = self.read(owner, session, |session| session.hidden_rounds_are_whole);
+        are_whole.unwrap_or(false)
     }
 
     /// What the client did not see of the answers with these anchors, each answer once and in no
@@ -625,7 +640,7 @@ impl RememberedSessions {
         if session.bytes > self.limit / 2
             && let Some(record) = session.records.forget_oldest()
         {
-            session.lacks_hidden_rounds |= record.0 == RecordKind::HiddenRounds;
+            session.hidden_rounds_are_whole &= record.0 != RecordKind::HiddenRounds;
             self.count_again(&key, &mut session);
             self.forget_item(&key, record);
             self.by_key.insert_front(key, session);

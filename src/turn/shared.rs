@@ -135,7 +135,9 @@ impl SharedState {
         rounds: &Arc<HiddenRounds>,
         replaces: usize,
     ) -> usize {
-        self.memory.keep_hidden_rounds(owner, session, rounds);
+        let are_first = !self.rounds.has(owner, session);
+        self.memory
+            .keep_hidden_rounds(owner, session, rounds, are_first);
         let now = System.unix();
         self.rounds.put(owner, session, rounds, replaces, now)
     }
@@ -192,7 +194,7 @@ impl SharedState {
         }
         self.recorded_identity.lock().clone_from(&state.identity);
         for rounds in &state.hidden_rounds {
-            memory.keep_hidden_rounds(owner, session, &Arc::new(rounds.clone()));
+            memory.keep_hidden_rounds(owner, session, &Arc::new(rounds.clone()), true);
         }
     }
 

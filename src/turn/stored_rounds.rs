@@ -76,11 +76,15 @@ impl StoredRounds {
         !self.sessions.lock().is_empty()
     }
 
+    /// Whether the session has hidden rounds in the store.
+    pub(super) fn has(&self, owner: &Arc<str>, session: &str) -> bool {
+        let key = (Arc::clone(owner), session.into());
+        self.sessions.lock().get(&key).is_some()
+    }
+
     /// Reads the hidden rounds of a session into memory, unless they are all there.
     pub(super) async fn load(&self, owner: &Arc<str>, session: &str, memory: &SessionMemory) {
-        let key = (Arc::clone(owner), session.into());
-        if self.sessions.lock().get(&key).is_none() || memory.has_all_hidden_rounds(owner, session)
-        {
+        if !self.has(owner, session) || memory.has_all_hidden_rounds(owner, session) {
             return;
         }
         let Some(store) = self.store.get() else {

@@ -1,6 +1,7 @@
 //! The arguments of a call of a tool that runs in the proxy, held against the schema of the tool.
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 /// The most bytes of the arguments of a call.
 const MAX_BYTES: usize = 64 << 10;
@@ -15,9 +16,8 @@ pub(super) fn check(schema: &str, arguments: &str) -> Result<(), String> {
             "The arguments of the call are longer than {MAX_BYTES} bytes."
         ));
     }
-    let parsed: Result<Value, _> = serde_json::from_str(arguments);
-    let parsed = parsed.ok().filter(Value::is_object);
-    let parsed = parsed.ok_or("The arguments of the call are not a JSON object.")?;
+    let parsed = parse(arguments);
+    let parsed: Value = parsed.map_err(|_| "The arguments of the call are not a JSON object.")?;
     let schema: Value = serde_json::from_str(schema).unwrap_or_default();
     // A schema that cannot be used allows everything: the tool reads its arguments itself.
     let Ok(validator) = jsonschema::validator_for(&schema) else {
@@ -45,6 +45,14 @@ pub(super) fn check(schema: &str, arguments: &str) -> Result<(), String> {
     ))
 }
 
+/// The arguments of a call, which are a JSON object. Strict schemas make models write null for an
+/// argument that they leave out.
+pub fn parse<A: DeserializeOwned>(arguments: &str) -> serde_json::Result<A> {
+    let arguments: Map<String, Value> = serde_json::from_str(arguments)?;
+    let given = arguments.into_iter().filter(|(_, value)| !value.is_null());
+    serde_json::from_value(Value::Object(given.collect()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +66,11 @@ mod tests {
         for (arguments, expected) in [
             (r#"{"query":"a"}"#, ""),
             (r#"{"query":"a","n":2}"#, ""),
+            (r#"{"query":"a","n":null}"#, ""),
+            (
+                r#"{"query":null}"#,
+                "The arguments of the call do not fit the tool: \"query\" is a required property.",
+            ),
             ("{}", "query"),
             (r#"{"query":1}"#, "query: "),
             (r#"{"query":"a","n":0}"#, "n: 0 is less than"),

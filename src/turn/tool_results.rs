@@ -22,6 +22,12 @@ const SHORT_RESULT: usize = 300;
 /// The most characters of an excerpt: as many as an output may have in the smallest window.
 const EXCERPT_CHARS: usize = 4_000;
 
+/// A result is cut at its end if its part of the room has this many bytes, and the result at most
+/// [`TIMES_CUT`] times as many: that shows more of it than an excerpt. Tools put first what fits best.
+const MIN_CUT: usize = 5_000;
+/// See [`MIN_CUT`].
+const TIMES_CUT: usize = 3;
+
 /// A result as the model gets it.
 pub(super) struct ResultForModel {
     pub(super) text: String,
@@ -76,10 +82,9 @@ impl<'c> RoundResults<'c> {
         retention: Retention,
         unkept: &BTreeSet<String>,
     ) -> Vec<ResultForModel> {
-        // A character may have four bytes.
-        let chars = (self.share / 4).min(EXCERPT_CHARS);
+        let share = self.share;
         let shorten = |(call, text): (&WithheldCall, String)| {
-            if text.len() <= self.share {
+            if text.len() <= share {
                 return ResultForModel {
                     text,
                     is_excerpt: false,
@@ -91,8 +96,13 @@ impl<'c> RoundResults<'c> {
             } else {
                 retention
             };
+            let text = if share >= MIN_CUT && text.len() <= TIMES_CUT * share {
+                cut(&text, &measured, share, retention)
+            } else {
+                excerpt(call, &text, &measured, share, retention)
+            };
             ResultForModel {
-                text: excerpt(call, &text, &measured, chars, retention),
+                text,
                 is_excerpt: true,
             }
         };
@@ -101,11 +111,32 @@ impl<'c> RoundResults<'c> {
     }
 }
 
+/// The beginning of a result, within this many bytes.
+fn cut(text: &str, measured: &OutputMeasure, share: usize, retention: Retention) -> String {
+    let (all, id) = (measured.chars, &measured.id);
+    let note = |chars: usize| match retention {
+        Retention::Nothing => format!("\n[Cut: these are {chars} of {all} characters.]"),
+        Retention::Disk | Retention::Memory => {
+            format!("\n[Cut: these are {chars} of {all} characters. The whole is artifact {id}.]")
+        }
+    };
+    let room = share.saturating_sub(note(all).len());
+    let fits = text
+        .get(..text.floor_char_boundary(room))
+        .unwrap_or_default();
+    let shown = match fits.rfind('\n') {
+        Some(end) if end >= fits.len() / 2 => fits.get(..end).unwrap_or(fits),
+        Some(_) | None => fits,
+    };
+    format!("{shown}{}", note(shown.chars().count()))
+}
+
+/// An excerpt of a result, within this many bytes.
 fn excerpt(
     call: &WithheldCall,
     text: &str,
     measured: &OutputMeasure,
-    chars: usize,
+    share: usize,
     retention: Retention,
 ) -> String {
     let wanted = Wanted {
@@ -113,7 +144,16 @@ fn excerpt(
         message: "",
     };
     let source = ExcerptSource::new(text, measured, wanted);
-    source.excerpt(&call.id, chars, ExcerptStyle::Adaptive, retention)
+    let of = |chars: usize| {
+        let chars = chars.min(EXCERPT_CHARS);
+        source.excerpt(&call.id, chars, ExcerptStyle::Adaptive, retention)
+    };
+    let excerpt = of(share.saturating_mul(measured.chars) / measured.bytes.max(1));
+    if excerpt.len() <= share {
+        return excerpt;
+    }
+    // Its characters take more bytes than those of the whole; none takes more than four.
+    of(share / 4)
 }
 
 #[cfg(test)]
@@ -131,6 +171,8 @@ mod tests {
             (vec![10, 100, 200_000], 1),
             (vec![50 << 10], 0),
             (vec![3_000; 20], 20),
+            (vec![12_000; 5], 5),
+            (vec![12_000; 10], 10),
         ] {
             let calls = lengths.iter().enumerate().map(|(at, _)| WithheldCall {
                 id: format!("c{at}"),
@@ -154,6 +196,11 @@ mod tests {
             let shown = results.for_model(Retention::Memory, &unkept).into_iter();
             let shown: Vec<String> = shown.map(|result| result.text).collect();
             assert!(shown.iter().map(String::len).sum::<usize>() <= ROUND_BYTES);
+            // Pages of the usual length are shown as far as there is room.
+            if lengths[0] == 12_000 {
+                let all: usize = shown.iter().map(String::len).sum();
+                assert!(all > ROUND_BYTES * 9 / 10, "{all}");
+            }
             for (after, before) in shown.iter().zip(&texts) {
                 let id = measure(before).id;
                 let is_long = wholes.iter().any(|whole| whole.id == id);

@@ -4,12 +4,18 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use url::Host;
 
 use super::address;
+
+/// How long an address may take before the next one of its host is tried: one network of the machine
+/// may lead nowhere.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Finds the addresses of names and connects to them. One is the system's; a test has one of its
 /// own, which reaches nothing but its servers.
@@ -112,16 +118,51 @@ impl WebDialler {
         port: u16,
     ) -> Result<Box<dyn Connection>, DialError> {
         let addresses = self.addresses(host).await?;
-        let mut failure = None;
-        for address in addresses {
-            match self.dialler.connect(SocketAddr::new(address, port)).await {
-                Ok(connection) => return Ok(connection),
-                Err(error) => failure = Some(error),
+        let Some((last, others)) = addresses.split_last() else {
+            return Err(DialError::Unknown(host.to_string()));
+        };
+        for address in others {
+            let connecting = self.dialler.connect(SocketAddr::new(*address, port));
+            if let Ok(Ok(connection)) = timeout(ADDRESS_TIMEOUT, connecting).await {
+                return Ok(connection);
             }
         }
-        Err(match failure {
-            Some(error) => DialError::Unreachable(error),
-            None => DialError::Unknown(host.to_string()),
-        })
+        let connected = self.dialler.connect(SocketAddr::new(*last, port)).await;
+        connected.map_err(DialError::Unreachable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    /// Has two addresses, and one network that leads nowhere.
+    struct TwoNetworks;
+
+    impl Dialler for TwoNetworks {
+        fn resolve<'d>(&'d self, _: &'d str) -> DialFuture<'d, Vec<IpAddr>> {
+            let addresses = ["2001:4860::1", "8.8.8.8"].map(|text| text.parse().unwrap());
+            Box::pin(async move { Ok(addresses.to_vec()) })
+        }
+
+        fn connect(&self, address: SocketAddr) -> DialFuture<'_, Box<dyn Connection>> {
+            Box::pin(async move {
+                if address.is_ipv6() {
+                    return pending().await;
+                }
+                Ok(Box::new(tokio::io::duplex(1).0) as Box<dyn Connection>)
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_does_not_answer_gives_way_to_the_next_one() {
+        let dialler = WebDialler::public(Arc::new(TwoNetworks));
+        let began = tokio::time::Instant::now();
+        let connected = dialler.connect(&Host::Domain("example.org"), 443).await;
+        assert!(connected.is_ok());
+        assert_eq!(began.elapsed().as_secs(), ADDRESS_TIMEOUT.as_secs());
     }
 }

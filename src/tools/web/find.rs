@@ -25,11 +25,11 @@ pub struct FoundInPage {
 }
 
 /// The lines of a page that have a text, in small or capital letters, each with two lines around
-/// it. The text is one for people: backslashes of the Markdown and the width of spaces do not
-/// count.
+/// it. The text is one for people: marks of the Markdown and the width of spaces do not count.
 pub fn find_in_page(markdown: &str, text: &str) -> FoundInPage {
     let mut found = FoundInPage::default();
-    let Some(pattern) = pattern(text) else {
+    let text: String = text.chars().take(MAX_TEXT_CHARS).collect();
+    let Some(pattern) = text_pattern(&text) else {
         return found;
     };
     let lines: Vec<&str> = markdown.lines().collect();
@@ -66,23 +66,25 @@ pub fn find_in_page(markdown: &str, text: &str) -> FoundInPage {
     found
 }
 
-fn pattern(text: &str) -> Option<Regex> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let text: String = words.join(" ").chars().take(MAX_TEXT_CHARS).collect();
-    let mut pattern = String::new();
-    for char in text.chars() {
-        match char {
-            ' ' => pattern.push_str(r"\s+"),
-            char => {
-                if char.is_ascii_punctuation() {
-                    pattern.push_str(r"\\?");
-                }
-                pattern.push_str(&regex::escape(char.encode_utf8(&mut [0; 4])));
+/// Finds the words of a text in Markdown: in small or capital letters, with any white space or
+/// marks between them, and with or without backslashes before their punctuation. `None` for a text
+/// without words.
+pub(super) fn text_pattern(text: &str) -> Option<Regex> {
+    let words = text.split_whitespace().map(|word| {
+        let mut pattern = String::new();
+        for char in word.chars() {
+            if char.is_ascii_punctuation() {
+                pattern.push_str(r"\\?");
             }
+            pattern.push_str(&regex::escape(char.encode_utf8(&mut [0; 4])));
         }
-    }
-    let pattern = RegexBuilder::new(&pattern).case_insensitive(true).build();
-    pattern.ok().filter(|_| !text.is_empty())
+        pattern
+    });
+    let words: Vec<String> = words.collect();
+    let pattern = RegexBuilder::new(&words.join(r"[\s*_`\\]+"))
+        .case_insensitive(true)
+        .build();
+    pattern.ok().filter(|_| !words.is_empty())
 }
 
 /// A line, or the part of a long one around a place.
@@ -116,6 +118,14 @@ mod tests {
         let close = find_in_page("a\nb\na\na", "A");
         assert_eq!(close.text, "1: a\n2- b\n3: a\n4: a\n");
         assert_eq!(find_in_page("ÄÖÜ\n", "äöü").lines, 1);
+        assert_eq!(
+            find_in_page(
+                "a **cargo build** \\_x `--release`",
+                "cargo build _x --release"
+            )
+            .lines,
+            1
+        );
         for nothing in ["", "  ", "absent"] {
             assert_eq!(find_in_page(page, nothing), FoundInPage::default());
         }

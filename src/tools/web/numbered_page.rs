@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use memchr::memmem;
 use url::Url;
 
 use super::page::Page;
 use super::shown::one_line;
+use crate::net::memory::{MemoryFull, SharedMemory};
 
 /// A line of text is not longer, in bytes: a paragraph becomes several lines, so that a part of it
 /// can be named.
@@ -18,8 +20,15 @@ const MAX_OPEN: usize = 256;
 /// What a page takes besides its texts, in bytes.
 const BASE: usize = 256;
 
-/// A page with its lines and links numbered from 1. Made once from a [`Page`].
-#[derive(Debug, PartialEq, Eq)]
+/// What a link takes besides its address, in the text and in the list of links, in bytes.
+const LINK_BASE: usize = 64;
+/// How often the bytes of a text are in its numbered form at most: once as text, once as hosts
+/// behind links, and three times as addresses, which are encoded.
+const TIMES_NUMBERED: usize = 5;
+
+/// A page with its lines and links numbered from 1. Made once from a [`Page`], whose share of memory
+/// it takes over.
+#[derive(Debug)]
 pub struct NumberedPage {
     /// Where it was at last.
     pub url: String,
@@ -30,16 +39,25 @@ pub struct NumberedPage {
     text: String,
     lines: Vec<Range<usize>>,
     links: Vec<String>,
+    memory: Option<SharedMemory>,
 }
 
 impl NumberedPage {
     /// Numbers the lines of a page, and the links to web addresses in its Markdown. A link is
-    /// written as `【3†its text】`, with its host behind another `†` if that is not the page's.
-    pub fn new(page: &Page) -> Self {
+    /// written as `【3†its text】`, with its host behind another `†` if that is not the page's. Fails
+    /// if there is no memory for that.
+    pub fn new(page: &Page) -> Result<Self, MemoryFull> {
+        let markdown = page.markdown.as_bytes();
+        let links = memmem::find_iter(markdown, "](").count();
+        let numbered = TIMES_NUMBERED * markdown.len() + LINK_BASE * links;
+        let grow = |bytes| page.memory.as_ref().map_or(Ok(()), |it| it.grow(bytes));
+        grow(markdown.len() + numbered)?;
         let host = Url::parse(&page.url).ok();
         let host = host.as_ref().and_then(Url::host_str).unwrap_or_default();
         let (text, links) = number_links(&page.markdown, host);
-        let mut lines = Vec::new();
+        let max_lines = max_lines(&text);
+        grow(markdown.len() + numbered + max_lines * size_of::<Range<usize>>())?;
+        let mut lines = Vec::with_capacity(max_lines);
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             let content = line.trim_end();
@@ -55,13 +73,23 @@ impl NumberedPage {
             }
             start += line.len();
         }
-        Self {
+        lines.shrink_to_fit();
+        Ok(Self {
             url: page.url.clone(),
             title: one_line(&page.title),
             published: page.published.as_deref().map(one_line),
             text,
             lines,
             links,
+            memory: page.memory.clone(),
+        })
+    }
+
+    /// It counts with this many bytes from now on: all of them, or none where somebody else counts
+    /// it.
+    pub(super) fn count(&self, bytes: usize) {
+        if let Some(memory) = &self.memory {
+            memory.set(bytes);
         }
     }
 
@@ -104,6 +132,13 @@ impl NumberedPage {
         let links: usize = links.map(|link| link.len() + size_of::<String>()).sum();
         BASE + self.url.len() + self.title.len() + self.text.capacity() + lines + links
     }
+}
+
+/// How many lines a text has at most. Two that follow one another in a paragraph are longer than
+/// one of them may be, less a character.
+fn max_lines(text: &str) -> usize {
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    ends + 1 + 2 * text.len() / (MAX_LINE - 3)
 }
 
 /// Where a line that begins here ends: after white space, if there is some within its length.
@@ -205,7 +240,7 @@ mod tests {
     use crate::tools::web::page::FetchStrategy;
 
     fn numbered(markdown: &str) -> NumberedPage {
-        NumberedPage::new(&Page {
+        let numbered = NumberedPage::new(&Page {
             url: "https://example.org/a".to_owned(),
             canonical: None,
             title: " The\n title ".to_owned(),
@@ -214,7 +249,14 @@ mod tests {
             received_bytes: 0,
             fetched_by: FetchStrategy::Native,
             memory: None,
-        })
+        });
+        let numbered = numbered.unwrap();
+        assert!(numbered.lines() <= max_lines(numbered.text()));
+        let links = memmem::find_iter(markdown.as_bytes(), "](").count();
+        let text_and_links = numbered.bytes() - numbered.lines() * size_of::<Range<usize>>();
+        let most = BASE + 64 + TIMES_NUMBERED * markdown.len() + LINK_BASE * links;
+        assert!(text_and_links <= most, "{text_and_links} of {most}");
+        numbered
     }
 
     #[test]

@@ -115,7 +115,8 @@ impl WebReader {
         let checked = self.check_robots(&url).await;
         log_stage("policy", &url, began, checked.is_ok());
         checked?;
-        let failure = match self.read_native(&url).await {
+        let mut last = url.clone();
+        let failure = match self.read_native(&mut last).await {
             Ok(page) => return Ok(page),
             Err(failure) => failure,
         };
@@ -125,11 +126,12 @@ impl WebReader {
         {
             return Ok(page);
         }
-        // Nothing tells with which status a browser got a page: here its server has answered well.
+        // Nothing tells with which status a browser got a page, or where that was: here its server has
+        // answered well, at the last address.
         #[cfg(feature = "chromium")]
         if let Some(chromium) = &self.chromium
             && failure.code() == FetchErrorCode::ContentTooShort
-            && let Some(page) = self.run_scripts(chromium, &url).await
+            && let Some(page) = self.run_scripts(chromium, &last).await
         {
             return Ok(page);
         }
@@ -148,13 +150,15 @@ impl WebReader {
         page.ok()
     }
 
-    async fn read_native(&self, url: &Url) -> Result<Arc<Page>, PageError> {
+    /// The page from its server. `url` becomes the address where it was at last.
+    async fn read_native(&self, url: &mut Url) -> Result<Arc<Page>, PageError> {
         let began = Instant::now();
         let fetched = self.native.fetch(url).await;
         log_stage("fetch by native", url, began, fetched.is_ok());
         let fetched = fetched?;
         if fetched.url != *url {
             self.check_robots(&fetched.url).await?;
+            url.clone_from(&fetched.url);
         }
         self.page(fetched, FetchStrategy::Native).await
     }
@@ -332,7 +336,10 @@ fn read_content(fetched: &FetchedPage, kind: ContentKind) -> Result<PageContent,
         }
         ContentKind::Text => text_content(text.into_owned(), &fetched.url),
         ContentKind::Json => {
-            grow(&fetched.memory, max_json_bytes(text.len()))?;
+            grow(
+                &fetched.memory,
+                received + text.len() + max_json_bytes(text.len()),
+            )?;
             json_content(text.into_owned(), &fetched.url)
         }
     }

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use thiserror::Error;
 
 use super::cache::{SearchCache, SearchRun};
+use super::fetch::page_url;
 use super::page::{Page, PageError, PageReader};
 use super::search::{
     SearchAttempt, SearchEngine, SearchHit, Searcher, WebQuery, filter_hits, page_address,
@@ -259,7 +260,10 @@ impl WebTools {
 
     /// Reads a page.
     pub async fn open(&self, url: &str) -> Result<Arc<Page>, PageError> {
-        (self.budget)(WebUse::Page)?;
+        // What is no address is refused by the reader, and no page is asked for.
+        if page_url(url).is_ok() {
+            (self.budget)(WebUse::Page)?;
+        }
         let page = self.reader.read(url).await;
         let seen = page.as_ref().map(AsRef::as_ref);
         (self.observer)(WebEvent::Opened(seen));

@@ -26,7 +26,9 @@ use crate::tools::web::reader::PAGE_TIMEOUT;
 use crate::tools::web::search::{AllowedDomains, SearchHit, WebQuery};
 use crate::tools::web::service::{MAX_SEARCHES, SearchReport, SearchRequest, WebTools};
 use crate::tools::web::shown::{render_found, render_page, render_page_error, render_searches};
-use crate::turn::{CallRecord, ToolEffect, ToolFuture, ToolResult, TurnContext, TurnTools};
+use crate::turn::{
+    CallRecord, ToolEffect, ToolFuture, ToolResult, TurnContext, TurnTools, parse_tool_arguments,
+};
 
 /// How long a search may take: all search engines together, and a little to say so.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(12);
@@ -172,7 +174,7 @@ impl SearchTurn {
     }
 
     async fn search(&self, web: &WebTools, call: &WithheldCall) -> ToolResult {
-        let mut arguments: HostedSearchArguments = match serde_json::from_str(&call.arguments) {
+        let mut arguments: HostedSearchArguments = match parse_tool_arguments(&call.arguments) {
             Ok(arguments) => arguments,
             Err(error) => return unreadable(&error),
         };
@@ -195,7 +197,7 @@ impl SearchTurn {
                 allowed_domains: allowed_domains(&settings.allowed_domains, arguments.domains),
                 blocked_domains: settings.blocked_domains.clone(),
                 location: settings.location.clone(),
-                recency_days: arguments.recency_days,
+                recency_days: arguments.recency_days.filter(|days| *days > 0),
             },
             cache_only: settings.cache_only,
         };
@@ -242,7 +244,7 @@ impl SearchTurn {
     }
 
     async fn open(&self, ctx: &TurnContext, web: &WebTools, call: &WithheldCall) -> ToolResult {
-        let arguments: OpenPageArguments = match serde_json::from_str(&call.arguments) {
+        let arguments: OpenPageArguments = match parse_tool_arguments(&call.arguments) {
             Ok(arguments) => arguments,
             Err(error) => return unreadable(&error),
         };
@@ -252,7 +254,7 @@ impl SearchTurn {
     }
 
     async fn find(&self, ctx: &TurnContext, web: &WebTools, call: &WithheldCall) -> ToolResult {
-        let arguments: FindInPageArguments = match serde_json::from_str(&call.arguments) {
+        let arguments: FindInPageArguments = match parse_tool_arguments(&call.arguments) {
             Ok(arguments) => arguments,
             Err(error) => return unreadable(&error),
         };
@@ -277,7 +279,7 @@ impl SearchTurn {
             Ok(HeldPage { page, artifact_id }) => {
                 let asked = url.to_owned();
                 let shown = run_at_low_priority(move || {
-                    let result = page_result(&page, render(&page));
+                    let result = page_result(&asked, &page, render(&page));
                     let bytes = result.text.len();
                     let record = record::of_page(&asked, &page, artifact_id.as_ref(), bytes);
                     (result, record)
@@ -453,14 +455,16 @@ fn limit_reached(name: &str) -> ToolResult {
     ToolResult::failure(format!("The call limit for {name} is reached."))
 }
 
-fn page_result(page: &Page, text: String) -> ToolResult {
-    let source = CitedSource {
-        url: page.url.clone(),
+fn page_result(asked: &str, page: &Page, text: String) -> ToolResult {
+    let source = |url: &str| CitedSource {
+        url: url.to_owned(),
         title: page.title.clone(),
     };
+    // A model may cite the address that the user has named, which redirects.
+    let redirected = (asked != page.url).then(|| source(asked));
     ToolResult {
         text,
-        sources: vec![source],
+        sources: [source(&page.url)].into_iter().chain(redirected).collect(),
         ..ToolResult::default()
     }
 }

@@ -177,7 +177,7 @@ fn hidden_rounds_are_found_by_each_call_and_once_for_all() {
             HiddenEntry::Hidden("{}".into()),
         ],
     };
-    memory.keep_hidden_rounds(&owner(), "s", &Arc::new(rounds.clone()));
+    memory.keep_hidden_rounds(&owner(), "s", &Arc::new(rounds.clone()), true);
     for calls in [&["a", "b"][..], &["b"]] {
         let calls = || calls.iter().map(|&call| call.to_owned()).collect();
         assert_eq!(
@@ -198,11 +198,38 @@ fn hidden_rounds_count_once_whatever_the_number_of_their_anchors() {
         let calls = (0..12).map(|n| HiddenEntry::Call(anchor(answer, n)));
         let hidden = HiddenEntry::Hidden("x".repeat(100_000).into());
         let entries = calls.chain([hidden]).collect();
-        memory.keep_hidden_rounds(&owner(), "s", &Arc::new(HiddenRounds { entries }));
+        let rounds = Arc::new(HiddenRounds { entries });
+        memory.keep_hidden_rounds(&owner(), "s", &rounds, answer == 0);
     }
     let first = || HashSet::from([anchor(0, 0)]);
     assert_eq!(memory.hidden_rounds(&owner(), "s", first).len(), 1);
     let counted = bytes(&memory);
     assert!((1_000_000..1_200_000).contains(&counted), "{counted}");
     assert!(memory.has_all_hidden_rounds(&owner(), "s"));
+}
+
+/// Promise: What the model has read with tools of the proxy is there in the next turn of the
+/// session, also after a restart.
+#[test]
+fn what_the_store_has_is_read_again_after_a_session_was_forgotten() {
+    let memory = SessionMemory::default();
+    let answer = |call: &str, more: usize| {
+        let hidden = (0..=more).map(|n| HiddenEntry::Hidden(format!("{n}").into()));
+        let entries = hidden.chain([HiddenEntry::Call(call.to_owned())]).collect();
+        Arc::new(HiddenRounds { entries })
+    };
+    let found =
+        |call: &str| memory.hidden_rounds(&owner(), "s", || HashSet::from([call.to_owned()]));
+    let (first, second) = (answer("a", 0), answer("b", 1));
+    memory.keep_hidden_rounds(&owner(), "s", &first, true);
+    assert!(memory.has_all_hidden_rounds(&owner(), "s"));
+    memory.set_limit(0);
+    memory.set_limit(usize::MAX);
+    assert!(found("a").is_empty());
+    memory.keep_hidden_rounds(&owner(), "s", &second, false);
+    assert!(!memory.has_all_hidden_rounds(&owner(), "s"));
+    // Of the second answer the store has less.
+    memory.load_hidden_rounds(&owner(), "s", &[Arc::clone(&first), answer("b", 0)]);
+    assert!(memory.has_all_hidden_rounds(&owner(), "s"));
+    assert_eq!((found("a"), found("b")), (vec![first], vec![second]));
 }

@@ -16,6 +16,7 @@ use super::web::{LONG, TestWeb, WEATHER, call, question, request};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
 use crate::rounds::server::{RoundClient, RoundServer};
+use crate::store::open_existing;
 use crate::stored::killed;
 
 fn data_dir(folder: &Path) -> DataDir {
@@ -60,9 +61,9 @@ async fn an_answer_has_its_sources() {
     let setup = Setup::new();
     let folder = setup.folder(&player.base_url());
     let mut ids = Vec::new();
+    let data_dir = data_dir(folder.path());
+    let store = Arc::new(Store::open(&data_dir, System.unix()).unwrap());
     for debug in [false, true] {
-        let data_dir = data_dir(folder.path());
-        let store = Arc::new(Store::open(&data_dir, System.unix()).unwrap());
         player.push(answer(json!([call(
             "c1",
             "web_search",
@@ -83,7 +84,7 @@ async fn an_answer_has_its_sources() {
                 Arc::clone(&store),
             )),
             "",
-            ResponseStore::new(Some(store)),
+            ResponseStore::new(Some(Arc::clone(&store))),
         );
         let mut asked = request(&question());
         if debug {
@@ -93,8 +94,7 @@ async fn an_answer_has_its_sources() {
         server.check_replay();
         ids.push(response["id"].clone());
     }
-    let path = data_dir(folder.path()).database_path();
-    let connection = Connection::open(path).unwrap();
+    let connection = Connection::open(data_dir.database_path()).unwrap();
     let runs = "SELECT round || ' ' || call_id || ' ' || name || ' ' || status || ' '
             || (ended >= started AND started > 1000000000000) || ' ' || (bytes > 0) || ' '
             || (error IS NOT NULL)
@@ -119,7 +119,9 @@ async fn an_answer_has_its_sources() {
     let shown: Vec<u32> = shown.map(Result::unwrap).collect();
     assert_eq!(shown, [0, 3]);
     drop(select);
-    drop(connection);
+    drop((connection, store));
+    // Connections of the servers may not have noticed yet that these are gone.
+    drop(open_existing(&data_dir).await.unwrap());
     let proxy = Proxy::start_in_folder(folder, &setup).await;
     for (id, debug) in ids.iter().zip([false, true]) {
         let path = format!("/v1/responses/{}/sources", id.as_str().unwrap());

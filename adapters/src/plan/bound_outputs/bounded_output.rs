@@ -116,7 +116,12 @@ impl BoundedOutput {
                 && origin.reads_file(turn)
         };
         let kind = output.measure.as_ref().map(|measure| measure.kind);
-        if is_too_long && !kind.is_some_and(is_file) {
+        let is_of_proxy_tool = || {
+            chars <= limits.proxy_tool_chars
+                && bytes <= limits.proxy_tool_bytes
+                && origin.is_of_proxy_tool(turn)
+        };
+        if is_too_long && !kind.is_some_and(is_file) && !is_of_proxy_tool() {
             output.form = OutputForm::Excerpt(output.excerpt_cap(limits));
         }
         (Some(output), size.media)

@@ -14,6 +14,10 @@ pub(super) const MIN_EXCERPT_BYTES: usize = 1_000;
 /// window is: every output that a request repeats is paid for again.
 const MAX_ALL_OUTPUTS: usize = 400_000;
 
+/// The most characters of a result of a tool of the proxy that is sent whole. Such tools bound what
+/// they return themselves: a page has 12,000 characters at most.
+const MAX_PROXY_TOOL_CHARS: usize = 16_000;
+
 /// The limits for one window, in bytes unless they say otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutputLimits {
@@ -25,6 +29,9 @@ pub(super) struct OutputLimits {
     /// The same for files that were read: agents change them by exact text.
     pub(super) file_chars: usize,
     pub(super) file_bytes: usize,
+    /// The same for results of tools that run in the proxy.
+    pub(super) proxy_tool_chars: usize,
+    pub(super) proxy_tool_bytes: usize,
     /// Instructions up to this many bytes are sent whole, longer ones not at all.
     pub(super) instructions: usize,
     pub(super) excerpt_chars: usize,
@@ -69,6 +76,7 @@ impl OutputLimits {
                 (share.clamp(whole_chars, 50_000), share.max(whole_bytes))
             }
         };
+        let proxy_tool_bytes = whole_bytes.max(window / 6);
         let all_outputs = (window / 2).min(MAX_ALL_OUTPUTS);
         let allowance = bounds.bytes_for(bounds.window.output_allowance());
         Some(Self {
@@ -76,6 +84,8 @@ impl OutputLimits {
             whole_bytes,
             file_chars,
             file_bytes,
+            proxy_tool_chars: MAX_PROXY_TOOL_CHARS,
+            proxy_tool_bytes,
             instructions: match excerpt_style {
                 ExcerptStyle::Fixed => whole_chars,
                 ExcerptStyle::Adaptive => window / 8,

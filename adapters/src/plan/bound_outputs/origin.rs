@@ -89,6 +89,13 @@ impl Origin {
         }
     }
 
+    /// Whether the call was one of a tool that runs in the proxy, which bounds its results itself.
+    pub(super) fn is_of_proxy_tool(self, turn: &Turn<'_>) -> bool {
+        let name = self.call(turn).and_then(Item::name);
+        let tool = name.and_then(|name| turn.tools.get(None, &name));
+        tool.is_some_and(|tool| tool.proxy.is_some())
+    }
+
     /// What the call and the user asked for.
     pub(super) fn asked<'a>(self, turn: &Turn<'a>) -> AskedText<'a> {
         let item = |index: Option<usize>| turn.items.get(index?);

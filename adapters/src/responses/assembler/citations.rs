@@ -136,6 +136,13 @@ impl CitedSources {
                 if let Some(title) = self.0.get(url) {
                     return Some((url, title));
                 }
+                // A place in a page is cited as that.
+                let page = url
+                    .split_once('#')
+                    .filter(|_| url.ends_with(char::is_alphanumeric));
+                if let Some(title) = page.and_then(|(page, _)| self.0.get(page)) {
+                    return Some((url, title));
+                }
                 // Models leave the last slash out.
                 if let Some(title) = self.0.get(&format!("{url}/")) {
                     return Some((url, title));
@@ -247,6 +254,13 @@ mod tests {
             (
                 "https://example.org, https://example.com/a!",
                 vec![("https://example.org", "C"), ("https://example.com/a", "A")],
+            ),
+            (
+                "[m](https://example.com/a#method.b), https://example.com/a#c.",
+                vec![
+                    ("[m](https://example.com/a#method.b)", "A"),
+                    ("https://example.com/a#c", "A"),
+                ],
             ),
             (
                 "[[1]](https://example.org/) and <https://example.com/a>",

@@ -7,6 +7,7 @@ mod tests;
 mod text;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
@@ -390,7 +391,7 @@ async fn read_all(
     commands: &[PageCommand<'_>],
     settings: &CommandSettings,
 ) -> Vec<ReadPage> {
-    let not_opened = |error: &dyn std::fmt::Display| format!("Not opened: {error}.");
+    let not_opened = |error: &dyn Display| format!("Not opened: {error}.");
     let asked = commands.iter().map(|command| {
         let address = call.address(command.reference());
         address.map_err(|error| not_opened(&error).into())
@@ -486,9 +487,11 @@ async fn read(
     })?;
     // It may have redirected elsewhere.
     check_domain(&page.url, &domains)?;
-    let numbered = run_at_low_priority(move || Arc::new(NumberedPage::new(&page)));
-    let unread = || format!("{address} could not be read: its links cannot be numbered.");
-    let numbered = numbered.await.ok_or_else(unread)?;
+    let numbered = run_at_low_priority(move || NumberedPage::new(&page));
+    let unread = |why: &dyn Display| format!("{address} could not be read: {why}.");
+    let numbered = numbered.await;
+    let numbered = numbered.ok_or_else(|| unread(&"its links cannot be numbered"))?;
+    let numbered = Arc::new(numbered.map_err(|_| unread(&PageError::NoMemory))?);
     call.keep_page(address, &numbered);
     Ok(numbered)
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::text::fair_shares;
 use super::*;
+use crate::net::memory::{MemoryKind, ProcessMemory, SharedMemory};
 use crate::tools::web::fetch::FetchError;
 use crate::tools::web::page::{FetchStrategy, Page, PageError, PageFuture, PageReader};
 use crate::tools::web::references::WebReferences;
@@ -423,4 +424,37 @@ async fn without_access_to_the_web_only_what_was_read_is_shown() {
         ],
     );
     assert_eq!(session.web.reads.lock().len(), 1);
+}
+
+/// Promise: Pages that a client reads count in the memory of the process until the session keeps
+/// them, and one for which there is no room is not read.
+#[tokio::test]
+async fn pages_count_as_memory_until_they_are_kept() {
+    let memory = ProcessMemory::new(3 << 20);
+    let mut session = FakeSession::new();
+    let page = |lines: usize| {
+        let share = SharedMemory::new(memory.share(MemoryKind::Requests));
+        share.grow(2 * lines).unwrap();
+        Page {
+            markdown: "x\n".repeat(lines),
+            memory: Some(share),
+            ..session.web.pages["https://a.org/1"].clone()
+        }
+    };
+    let web = Arc::new(FakeWeb {
+        pages: HashMap::from([
+            ("https://a.org/small".to_owned(), page(1_000)),
+            ("https://a.org/many-lines".to_owned(), page(200_000)),
+        ]),
+        ..FakeWeb::default()
+    });
+    session.tools = WebTools::new(Arc::clone(&web) as _, web);
+    let text = session
+        .text(json!({"open": [{"ref_id": "https://a.org/small"}]}))
+        .await;
+    assert!(text.contains("L1: x"), "{text}");
+    let text = session
+        .text(json!({"open": [{"ref_id": "https://a.org/many-lines"}]}))
+        .await;
+    assert!(text.contains("there is not enough memory"), "{text}");
 }

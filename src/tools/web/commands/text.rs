@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
-
 use super::ReferencedResult;
+use crate::tools::web::find::text_pattern;
 use crate::tools::web::numbered_page::NumberedPage;
 use crate::tools::web::search::SearchKind;
 
@@ -93,7 +92,8 @@ impl CommandText {
     /// The lines of a page in which a text is. It may go on in the next line.
     pub(super) fn find(reference: &str, pattern: &str, page: Arc<NumberedPage>) -> Self {
         let (shown, reference) = (cut(pattern, 80), cut(reference, 200));
-        let Some(regex) = pattern_regex(pattern) else {
+        let is_short = pattern.chars().count() <= MAX_PATTERN;
+        let Some(regex) = text_pattern(pattern).filter(|_| is_short) else {
             let sentence =
                 format!("Nothing was looked for in {reference}: the pattern is empty or too long.");
             return Self::Sentence(sentence);
@@ -293,18 +293,6 @@ fn numbered_lines(
         last = number;
     }
     (text, last)
-}
-
-/// Finds the words of a text in any case, with any white space or marks of Markdown between them.
-fn pattern_regex(pattern: &str) -> Option<Regex> {
-    let words: Vec<String> = pattern.split_whitespace().map(regex::escape).collect();
-    if words.is_empty() || pattern.chars().count() > MAX_PATTERN {
-        return None;
-    }
-    let regex = RegexBuilder::new(&words.join(r"[\s*_`]+"))
-        .case_insensitive(true)
-        .build();
-    regex.ok()
 }
 
 /// At most this many characters.

@@ -3,18 +3,23 @@
 use dom_query::Document;
 use url::Url;
 
+use crate::tools::web::fetch::MAX_URL;
+
 /// The elements whose addresses are shown, and the attributes that have them.
 const SHOWN: [(&str, &str); 2] = [("a[href]", "href"), ("img[src]", "src")];
 
 /// Replaces the addresses of links and pictures that are relative to the page at `url`, as long as
 /// that makes the page no more than `room` bytes longer. Places in the same page stay as they are,
-/// and the page has no other base any more.
+/// and the page has no other base any more. A base that is longer than an address may be does not
+/// count.
 pub(super) fn make_whole(page: &Document, url: &Url, mut room: usize) {
     let base = page.select_single("base[href]").attr("href");
     page.select("base").remove();
     let base = base.and_then(|base| url.join(base.trim()).ok());
-    let is_of_the_web = |base: &&Url| matches!(base.scheme(), "http" | "https");
-    let base = base.as_ref().filter(is_of_the_web).unwrap_or(url);
+    // Each join copies the base.
+    let is_usable =
+        |base: &&Url| matches!(base.scheme(), "http" | "https") && base.as_str().len() <= MAX_URL;
+    let base = base.as_ref().filter(is_usable).unwrap_or(url);
     for (selector, attribute) in SHOWN {
         for node in page.select(selector).nodes() {
             let Some(address) = node.attr(attribute) else {

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::tools::web::fetch::MAX_URL;
 
 fn read(html: &str) -> Result<PageContent, PageError> {
     let url = Url::parse("https://example.com/news/1?q=2").unwrap();
@@ -117,6 +118,8 @@ fn addresses_of_links_are_whole() {
         <a href="mailto:i@example.com">7</a> <a href="javascript:j()">8</a> <a href="">9</a>
         <img src="k.png" alt="10"> <a href="httpd.html">11</a>"##;
     let text = "A sentence that is long enough to be the content of a page. ".repeat(5);
+    // Each link takes time in proportion to its base.
+    let too_long = format!("<base href='/{}/'>", "d".repeat(MAX_URL));
     for (base, expected) in [
         ("", "https://example.com/news/"),
         ("<base href='/docs/x'>", "https://example.com/docs/"),
@@ -125,6 +128,7 @@ fn addresses_of_links_are_whole() {
             "https://mirror.example/",
         ),
         ("<base href='file:///etc/'>", "https://example.com/news/"),
+        (&too_long, "https://example.com/news/"),
     ] {
         let html = format!("<head>{base}</head><main><p>{text}</p><p>{links}</p></main>");
         let markdown = read(&html).unwrap().markdown;

@@ -21,7 +21,7 @@ pub mod native;
 mod page_url;
 mod robots;
 
-pub use page_url::page_url;
+pub use page_url::{MAX_URL, page_url};
 pub use robots::RobotRules;
 
 /// What a page may take.

@@ -5,7 +5,11 @@ use url::Url;
 use super::FetchError;
 
 /// The longest address that is opened, in bytes.
-const MAX_URL: usize = 2_000;
+pub const MAX_URL: usize = 2_000;
+
+/// The longest address of a redirect, in bytes: what is opened is no longer once it is encoded.
+const MAX_ENCODED_URL: usize = 3 * MAX_URL;
+const TOO_LONG: FetchError = FetchError::BadUrl("it is longer than 2,000 bytes");
 
 /// The ports of pages. Others belong to services that must not be spoken to through a page.
 const PORTS: [u16; 4] = [80, 443, 8080, 8443];
@@ -15,7 +19,7 @@ const PORTS: [u16; 4] = [80, 443, 8080, 8443];
 pub fn page_url(text: &str) -> Result<Url, FetchError> {
     let text = text.trim();
     if text.len() > MAX_URL {
-        return Err(FetchError::BadUrl("it is longer than 2,000 bytes"));
+        return Err(TOO_LONG);
     }
     let mut url = Url::parse(text).map_err(|_| FetchError::BadUrl("it is not a URL"))?;
     check(&url)?;
@@ -25,6 +29,9 @@ pub fn page_url(text: &str) -> Result<Url, FetchError> {
 
 /// Whether this is the address of a page.
 pub(super) fn check(url: &Url) -> Result<(), FetchError> {
+    if url.as_str().len() > MAX_ENCODED_URL {
+        return Err(TOO_LONG);
+    }
     if !matches!(url.scheme(), "http" | "https") {
         return Err(FetchError::BadUrl("it is neither http nor https"));
     }
@@ -80,7 +87,11 @@ mod tests {
             assert_eq!(found, expected.as_ref().copied(), "{text}");
         }
         let long = format!("https://example.com/{}", "a".repeat(MAX_URL));
-        let refused = FetchError::BadUrl("it is longer than 2,000 bytes");
-        assert_eq!(page_url(&long), Err(refused));
+        assert_eq!(page_url(&long), Err(TOO_LONG));
+        let encoded = format!("https://example.com/{}", "é".repeat(900));
+        assert!(page_url(&encoded).is_ok());
+        let redirect = format!("https://example.com/{}", "a".repeat(MAX_ENCODED_URL));
+        let redirect = Url::parse(&redirect).unwrap();
+        assert_eq!(check(&redirect), Err(TOO_LONG));
     }
 }

@@ -281,6 +281,9 @@ async fn nothing_is_asked_beyond_the_budget() {
     assert_eq!((report.results.len(), asked(&answers)), (0, 0));
     let refused = tools.open("https://a.example/").await.unwrap_err();
     assert!(matches!(refused, PageError::Limit(_)), "{refused}");
+    // No page is asked for where there is no address of one.
+    let refused = tools.open("file:///etc/passwd").await.unwrap_err();
+    assert!(!matches!(refused, PageError::Limit(_)), "{refused}");
 }
 
 /// Promise: A result that a search engine gives less than half of its points is marked, and stays.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use registry::{Window, WindowSource};
+use registry::{RelayToolKind, Window, WindowSource};
 use serde_json::{Value, json};
 
 use crate::plan::output::{self, SHORTENED_MARK};
@@ -13,6 +13,7 @@ use crate::plan::{
 };
 use crate::responses::request::TurnSource;
 use crate::stop_flag::{StopFlag, StopReason};
+use crate::tools::{ProviderToolUse, ProxyTool};
 use crate::wire::{EncodeOptions, encode};
 
 pub(super) fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
@@ -503,5 +504,51 @@ fn outputs_make_room_for_other_input() {
                 .get(&newest)
                 .is_none_or(|shown| shown.kind == ReplacementKind::Excerpt)
         );
+    }
+}
+
+/// Promise: A page that a tool of the proxy has read is sent as the tool returned it, whatever the
+/// script, also where an output of that length is shortened.
+#[test]
+fn results_of_tools_of_the_proxy_are_sent_as_they_are() {
+    let tool = ProxyTool {
+        name: "open_page".to_owned(),
+        description: String::new(),
+        parameters: "{}".to_owned(),
+        in_place_of: Some(RelayToolKind::WebSearch),
+        provider_tool: ProviderToolUse::Never,
+    };
+    let (latin, cjk) = (
+        "A line of it.\n".repeat(857),
+        "漢字かな交じり文。\n".repeat(1_200),
+    );
+    let long = "x".repeat(20_000);
+    for (window, text, is_whole) in [
+        (131_072, &cjk, true),
+        (65_536, &latin, true),
+        (32_768, &latin, true),
+        (65_536, &long, false),
+    ] {
+        for name in ["open_page", "shell"] {
+            let body = json!({
+                "model": "m",
+                "tools": [
+                    {"type": "web_search"},
+                    {"type": "function", "name": "shell", "parameters": {"type": "object"}},
+                ],
+                "input": [
+                    {"type": "message", "role": "user", "content": "Look."},
+                    {"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"},
+                    {"type": "function_call_output", "call_id": "c", "output": text},
+                ],
+            });
+            let source = TurnSource::new(body.to_string()).with_proxy_tools(vec![tool.clone()]);
+            let plan = plan(
+                &source.turn().unwrap(),
+                &bounds(window, OutputPolicy::Adaptive),
+            );
+            let expected = is_whole && (name == "open_page");
+            assert_eq!(plan.replacements.is_empty(), expected, "{window} {name}");
+        }
     }
 }

@@ -42,7 +42,11 @@ async fn a_browser_is_started_for_a_page_without_text() {
         ),
     );
     let runs = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default();
-    let web = ReadingWeb::start(|line, _| native(line), with(program)).await;
+    let answer: Answer = |line, _| match line {
+        "get /moved" => b"HTTP/1.1 302 Found\r\nlocation: /short\r\n\r\n".to_vec(),
+        _ => native(line),
+    };
+    let web = ReadingWeb::start(answer, with(program)).await;
     for path in [
         "/good",
         "/status/403",
@@ -67,6 +71,9 @@ async fn a_browser_is_started_for_a_page_without_text() {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(!text.contains("--no-sandbox"), "{text}");
+    // It is shown, and its domain judged, by the address to which its server has led.
+    let moved = web.read("/moved").await.unwrap();
+    assert_eq!(moved.url, "http://example.com/short");
     let home = text.split("home ").nth(1).unwrap().trim();
     assert!(home.contains("respondent-"), "{home}");
     while Path::new(home).exists() {
