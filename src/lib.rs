@@ -20,8 +20,9 @@
 //! | | |
 //! | [`turn`] | the engine: from a client's request to the end of its answer |
 //! | | |
-//! | [`jobs`] | background responses |
+//! | [`jobs`] | background responses and webhooks |
 //! | [`mcp`] | the tools with which a model reads artifacts |
+//! | [`tools`] | searches the web and reads its pages |
 //! | | |
 //! | [`diagnostics`] | records, redacts, exports and replays turns |
 //! | | |

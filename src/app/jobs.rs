@@ -13,7 +13,7 @@ use crate::store::JobEntry;
 /// The most jobs that are listed.
 const MAX_LISTED: usize = 1_000;
 
-/// The background jobs, the newest first.
+/// The background responses, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "object", rename = "job.list")]
 pub struct JobList {
@@ -21,7 +21,8 @@ pub struct JobList {
     pub data: Vec<JobEntry>,
 }
 
-/// Lists the background jobs of the owner: a [`JobList`]. The operator sees those of all owners.
+/// Lists the background responses of the owner: a [`JobList`]. The operator sees those of all
+/// owners.
 pub(super) async fn list(
     State(app): State<AppState>,
     RequestOwner(owner): RequestOwner,
@@ -36,7 +37,7 @@ pub(super) async fn list(
     match store.jobs(&owner, MAX_LISTED).await {
         Ok(data) => respond_with_json(&JobList { data }),
         Err(error) => {
-            tracing::error!("the background jobs cannot be read: {error}");
+            tracing::error!("the background responses cannot be read: {error}");
             internal()
         }
     }

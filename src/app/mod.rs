@@ -9,7 +9,7 @@
 //! | `stored` | stored responses and conversations |
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
-//! | [`jobs`] | background jobs |
+//! | [`jobs`] | background responses |
 //! | `openapi` | the description of all routes |
 //! | [`status`] | what the server is doing and has done |
 //! | [`store`] | deletes everything that is stored |

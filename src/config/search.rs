@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use registry::duration::{self, DurationText};
 use registry::lists::OneOrMany;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -143,6 +144,15 @@ pub struct BrowserlessSpec {
     pub token_env: Option<OneOrMany>,
     /// The token. Without one, no browser is asked.
     pub token: Option<OneOrMany>,
+    /// The browser waits until the page has an element with this CSS selector.
+    pub wait_for_selector: Option<String>,
+    /// The browser waits for this time after the page was loaded, at most 5 seconds.
+    #[serde(deserialize_with = "duration::deserialize")]
+    #[schemars(with = "DurationText")]
+    pub wait_for_timeout: Duration,
+    /// Whether a page is asked of the browser also where its server answers with an error of its
+    /// own, with a status of 500 to 599.
+    pub on_server_errors: bool,
 }
 
 impl<'a> From<&'a BrowserlessSpec> for KeySources<'a> {
@@ -302,4 +312,10 @@ pub struct BrowserlessConfig {
     pub base_url: Option<Url>,
     /// The token.
     pub token: Secret,
+    /// What the browser waits for.
+    pub wait_for_selector: Option<String>,
+    /// How long it waits after the page was loaded.
+    pub wait_for_timeout: Duration,
+    /// Whether it is asked also where a server is in trouble.
+    pub on_server_errors: bool,
 }

@@ -364,7 +364,7 @@ impl Metrics {
         self.tasks.set(i64::try_from(tasks).unwrap_or(i64::MAX));
     }
 
-    /// Sets how many background jobs there are, and how many clients read their events.
+    /// Sets how many background responses there are, and how many clients read their events.
     pub fn set_jobs(&self, queued: usize, running: usize, viewers: usize) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for (state, count) in [("queued", queued), ("running", running)] {

@@ -96,8 +96,8 @@ fn reader_settings(search: &SearchConfig) -> ReaderSettings {
         Some(BrowserlessSettings {
             base_url: of.base_url.clone().or_else(usual)?,
             token: of.token.clone(),
-            wait_for_selector: None,
-            wait_for_timeout: None,
+            wait_for_selector: of.wait_for_selector.clone(),
+            wait_for_timeout: Some(of.wait_for_timeout).filter(|wait| !wait.is_zero()),
         })
     });
     ReaderSettings {
@@ -106,7 +106,10 @@ fn reader_settings(search: &SearchConfig) -> ReaderSettings {
         keeps_robot_rules: search.robots,
         browserless,
         chromium: search.chromium.clone(),
-        browses_on_server_errors: false,
+        browses_on_server_errors: search
+            .browserless
+            .as_ref()
+            .is_some_and(|of| of.on_server_errors),
     }
 }
 
@@ -149,9 +152,37 @@ fn engine(name: SearchEngineName) -> SearchEngine {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use strum::VariantArray as _;
 
     use super::*;
+    use crate::config::search::BrowserlessConfig;
+    use crate::secrets::Secret;
+
+    /// Promise: What Browserless waits for, and whether it is asked where a server is in trouble,
+    /// is as the operator has set it.
+    #[test]
+    fn a_browser_elsewhere_is_asked_as_it_is_configured() {
+        for (selector, wait, on_server_errors) in [(None, 0, false), (Some("main"), 2, true)] {
+            let search = SearchConfig {
+                browserless: Some(BrowserlessConfig {
+                    base_url: None,
+                    token: Secret::new("t").unwrap(),
+                    wait_for_selector: selector.map(str::to_owned),
+                    wait_for_timeout: Duration::from_secs(wait),
+                    on_server_errors,
+                }),
+                ..SearchConfig::default()
+            };
+            let settings = reader_settings(&search);
+            assert_eq!(settings.browses_on_server_errors, on_server_errors);
+            let browserless = settings.browserless.unwrap();
+            assert_eq!(browserless.wait_for_selector.as_deref(), selector);
+            let expected = (wait > 0).then(|| Duration::from_secs(wait));
+            assert_eq!(browserless.wait_for_timeout, expected);
+        }
+    }
 
     #[test]
     fn names_and_key_variables_are_those_of_the_search_engines() {

@@ -4,16 +4,16 @@
 //! |---|---|
 //! | `service` | what all turns need: configuration, metrics, `shared` state |
 //! | `context` | who asks, and the clock, randomness, `observer` and `director` of one turn |
-//! | `request` | what runs a turn, whatever it came through; `received` is it with its body and context |
+//! | `request` | a request that runs a turn, however it arrived; `received` adds its body and context, parses it and loads what it refers to |
 //! | `respond` | runs one turn, as a `stream` or as a whole; `reply` makes the HTTP response |
 //! | `message` | runs the turn of a message of a WebSocket |
 //! | `caller` | the client, and the session that the turn belongs to |
-//! | `prepare` | parses and routes the request; the result is a turn or a compaction |
+//! | `prepare` | routes a parsed request and chooses its first step: an answer, a summary, or none for a background response that waits |
 //! | `routed_history` | a request with its routes, from which `prepared` makes rounds |
 //! | `failover` | chooses the route, plans the turn and encodes the upstream request |
 //! | `compact` | replaces a history with a summary, which it gets by running the engine |
 //! | `engine` | runs the steps of an answer: sends the request of a round and reads the upstream's answer, retries, adapts and fails over |
-//! | `tool_runner` | the tools that run in the proxy, between two rounds |
+//! | `tool_runner` | the tools that run in the proxy, between two rounds; `tool_arguments` checks their calls, and `tool_results` shares the room for their results |
 //! | `recovery` | what to do after a fault; `request_budget` is how many requests may fail |
 //! | `background` | answers for which no client waits |
 //! | `sink` | where events go |
@@ -26,8 +26,10 @@
 //!
 //! State that outlives a turn is in `shared`, bounded and in memory: `session_memory` (what is
 //! remembered of a session: its route, tools and items, its last requests as fingerprints from
-//! `prefix`, its last token count as a `calibration`) and `output_cache`. `state` is the part of it
-//! that a recorder stores with a turn and a replay restores.
+//! `prefix`, its last token count as a `calibration`), `whole_sessions` (the sessions whose outputs
+//! are not shortened any more) and `output_cache`. What of that outlives the process is in
+//! `stored_prompts` and `stored_rounds`. `state` is the part of it that a recorder stores with a
+//! turn and a replay restores.
 
 mod background;
 mod calibration;

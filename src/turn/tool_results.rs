@@ -23,10 +23,13 @@ const SHORT_RESULT: usize = 300;
 const EXCERPT_CHARS: usize = 4_000;
 
 /// A result is cut at its end if its part of the room has this many bytes, and the result at most
-/// [`TIMES_CUT`] times as many: that shows more of it than an excerpt. Tools put first what fits best.
+/// [`TIMES_CUT`] times as many: that shows more of it than an excerpt. Tools put first what fits
+/// best.
 const MIN_CUT: usize = 5_000;
-/// See [`MIN_CUT`].
 const TIMES_CUT: usize = 3;
+/// The most characters of a result that was cut: an output that has more is shortened again where
+/// the request is planned.
+const MAX_CUT: usize = 16_000;
 
 /// A result as the model gets it.
 pub(super) struct ResultForModel {
@@ -96,7 +99,9 @@ impl<'c> RoundResults<'c> {
             } else {
                 retention
             };
-            let text = if share >= MIN_CUT && text.len() <= TIMES_CUT * share {
+            let room = share.saturating_mul(measured.chars) / measured.bytes.max(1);
+            let is_cut = share >= MIN_CUT && room <= MAX_CUT && text.len() <= TIMES_CUT * share;
+            let text = if is_cut {
                 cut(&text, &measured, share, retention)
             } else {
                 excerpt(call, &text, &measured, share, retention)

@@ -1,4 +1,4 @@
-//! The commands about what is stored and about background jobs, with a server and without one.
+//! The commands about what is stored and about background responses, with a server and without one.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -109,9 +109,9 @@ fn open(folder: &Path) -> Artifacts {
     )
 }
 
-/// Opens what a store has left. A task may still hold the store, and a child that another test starts
-/// the lock of the folder, until it has become another program: a folder in use is tried again for
-/// ten seconds.
+/// Opens what a store has left. A task may still hold the store, and a child that another test
+/// starts the lock of the folder, until it has become another program: a folder in use is tried
+/// again for ten seconds.
 pub async fn open_existing(data_dir: &DataDir) -> Result<Option<Store>, OpenError> {
     let is_over = Instant::now() + Duration::from_secs(10);
     loop {

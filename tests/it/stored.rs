@@ -1,4 +1,4 @@
-//! Stored responses, conversations and background jobs, over HTTP and across restarts.
+//! Stored responses, conversations and background responses, over HTTP and across restarts.
 
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
 pub use owners::{client, routes, send, unknown};

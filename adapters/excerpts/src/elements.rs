@@ -5,15 +5,17 @@ use memchr::memmem;
 use super::evidence::{MAX_UNIT, for_each_line_part};
 use super::markup;
 
-/// An element with up to this many bytes is looked at as a whole, unless it has more tags.
+/// An element is one unit up to this many bytes.
 const ELEMENT_BYTES: usize = 240;
+/// An element is one unit up to this many tags.
 const ELEMENT_TAGS: usize = 32;
 
 /// The most elements around a place that are looked at.
 const MAX_DEPTH: usize = 32;
 
-/// The bytes that tell XML from HTML, and the tags that they must have.
+/// How many bytes at the beginning are read to tell XML from HTML.
 const START_BYTES: usize = 16 * 1024;
+/// The fewest tags that they must have.
 const START_TAGS: usize = 8;
 
 /// Whether a text is XML, but no HTML: most of its tags have names that HTML does not have.
@@ -68,7 +70,7 @@ fn opens_tag(text: &[u8]) -> bool {
     }
 }
 
-/// Where the short element ends that begins at `at`.
+/// The end of the element at `at`; `None` if it is too long or has too many tags.
 fn short_element(bytes: &[u8], mut at: usize) -> Option<usize> {
     let bytes = bytes.get(..(at + ELEMENT_BYTES).min(bytes.len()))?;
     let mut depth = 0;
@@ -125,7 +127,7 @@ pub(super) fn for_each_element(bytes: &[u8], mut unit: impl FnMut(usize, usize))
         let rest = bytes.get(start..).unwrap_or_default();
         let behind = match tag(bytes, start) {
             Some((end, _)) => end,
-            // Nothing behind it ends it either.
+            // Nothing later in the text can close it.
             None if opens_tag(rest) => bytes.len(),
             None => start + 1,
         };

@@ -60,7 +60,7 @@ const BLOCKS: [u64; 22] = [
 /// Elements whose content is no text.
 const HIDDEN: [&[u8]; 3] = [b"script", b"style", b"svg"];
 
-/// The first letters of a name in small letters, as a number.
+/// A name of at most eight letters, in lower case, packed into a number.
 const fn name_of(name: &[u8]) -> u64 {
     let mut number = 0;
     let mut rest = name;
@@ -71,11 +71,13 @@ const fn name_of(name: &[u8]) -> u64 {
     number
 }
 
-/// Whether a name at the start of these bytes is one of an element of HTML.
+/// Whether these bytes begin with the name of an HTML element.
 pub(super) fn is_html_name(bytes: &[u8]) -> bool {
-    let letters = bytes.iter().take(8);
-    let length = letters.take_while(|byte| byte.is_ascii_alphanumeric());
-    let length = length.count();
+    let letters = bytes
+        .iter()
+        .take(8)
+        .take_while(|byte| byte.is_ascii_alphanumeric());
+    let length = letters.count();
     let number = name_of(bytes.get(..length).unwrap_or_default());
     length == 1 || INLINE.contains(&number) || BLOCKS.contains(&number)
 }

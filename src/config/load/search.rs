@@ -18,6 +18,10 @@ use crate::config::toml_file::TomlFile;
 /// The usual variable with the token of Browserless.
 const BROWSERLESS_VARIABLES: &[&str] = &["BROWSERLESS_TOKEN"];
 
+/// The longest time that a browser waits after a page was loaded: loading takes up to 15 seconds,
+/// and all of it up to 20.
+const MAX_BROWSER_WAIT: Duration = Duration::from_secs(5);
+
 /// A table of a search engine or of Browserless, with what messages need.
 struct SearchTable<'a> {
     main: &'a TomlFile,
@@ -152,7 +156,20 @@ impl ConfigLoader<'_> {
         };
         let base_url = self.search_address(&table)?;
         let token = self.search_keys(&table)??.secrets.into_iter().next()?;
-        Some(BrowserlessConfig { base_url, token })
+        let wait_for_timeout = spec.wait_for_timeout;
+        if wait_for_timeout > MAX_BROWSER_WAIT {
+            let seconds = MAX_BROWSER_WAIT.as_secs();
+            let why = format!("wait_for_timeout must be at most {seconds} seconds");
+            self.fail_search(&table, "wait_for_timeout", &why);
+            return None;
+        }
+        Some(BrowserlessConfig {
+            base_url,
+            token,
+            wait_for_selector: spec.wait_for_selector.clone(),
+            wait_for_timeout,
+            on_server_errors: spec.on_server_errors,
+        })
     }
 
     /// The address that a table gives, if it gives one; `None` if it is wrong.

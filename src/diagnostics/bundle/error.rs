@@ -20,7 +20,7 @@ pub enum BundleError {
     NotABundle,
     /// The bundle has another format version.
     #[error(
-        "the bundle has layout {version}, and this program knows layout {FORMAT_VERSION}: \
+        "the bundle has format {version}, and this program knows format {FORMAT_VERSION}: \
          use respondent {program}"
     )]
     OtherFormat {

@@ -316,7 +316,7 @@ fn other_layouts_and_fields_name_the_version_to_use() {
     let own = format!("\"version\": 3,\n  \"made_by\": \"{version}\"");
     assert_eq!(
         error(&edited(0, &own, &made_by("9.9.9"))),
-        "the bundle has layout 4, and this program knows layout 3: \
+        "the bundle has format 4, and this program knows format 3: \
          use respondent 9.9.9, which made it, or a newer one"
     );
     assert_eq!(
@@ -325,7 +325,7 @@ fn other_layouts_and_fields_name_the_version_to_use() {
             &own,
             "\"version\": 1,\n  \"made_by\": \"0.0.9\""
         )),
-        "the bundle has layout 1, and this program knows layout 3: \
+        "the bundle has format 1, and this program knows format 3: \
          use respondent 0.1.0, which reads it"
     );
     assert_eq!(
@@ -334,7 +334,7 @@ fn other_layouts_and_fields_name_the_version_to_use() {
             &own,
             "\"version\": 2,\n  \"made_by\": \"0.2.0\""
         )),
-        "the bundle has layout 2, and this program knows layout 3: \
+        "the bundle has format 2, and this program knows format 3: \
          use respondent 0.2.0, which reads it"
     );
     let message = error(&edited(0, &own, &made_by(&"9\\n".repeat(500))));

@@ -1,4 +1,4 @@
-//! Background jobs and their events.
+//! Background responses and their events.
 
 use tempfile::TempDir;
 

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::time::Duration;
 
 use memchr::memmem;
+use tokio::time::Instant;
 use url::Url;
 
 use super::page::Page;
@@ -26,8 +28,8 @@ const LINK_BASE: usize = 64;
 /// behind links, and three times as addresses, which are encoded.
 const TIMES_NUMBERED: usize = 5;
 
-/// A page with its lines and links numbered from 1. Made once from a [`Page`], whose share of memory
-/// it takes over.
+/// A page with its lines and links numbered from 1. Made once from a [`Page`], whose share of
+/// memory it takes over.
 #[derive(Debug)]
 pub struct NumberedPage {
     /// Where it was at last.
@@ -39,6 +41,7 @@ pub struct NumberedPage {
     text: String,
     lines: Vec<Range<usize>>,
     links: Vec<String>,
+    read_at: Instant,
     memory: Option<SharedMemory>,
 }
 
@@ -81,8 +84,14 @@ impl NumberedPage {
             text,
             lines,
             links,
+            read_at: Instant::now(),
             memory: page.memory.clone(),
         })
+    }
+
+    /// How long ago it was read.
+    pub fn age(&self) -> Duration {
+        self.read_at.elapsed()
     }
 
     /// It counts with this many bytes from now on: all of them, or none where somebody else counts

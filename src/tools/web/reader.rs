@@ -126,8 +126,8 @@ impl WebReader {
         {
             return Ok(page);
         }
-        // Nothing tells with which status a browser got a page, or where that was: here its server has
-        // answered well, at the last address.
+        // Nothing tells with which status a browser got a page, or where that was: here its server
+        // has answered well, at the last address.
         #[cfg(feature = "chromium")]
         if let Some(chromium) = &self.chromium
             && failure.code() == FetchErrorCode::ContentTooShort

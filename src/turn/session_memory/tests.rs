@@ -208,8 +208,6 @@ fn hidden_rounds_count_once_whatever_the_number_of_their_anchors() {
     assert!(memory.has_all_hidden_rounds(&owner(), "s"));
 }
 
-/// Promise: What the model has read with tools of the proxy is there in the next turn of the
-/// session, also after a restart.
 #[test]
 fn what_the_store_has_is_read_again_after_a_session_was_forgotten() {
     let memory = SessionMemory::default();

@@ -7,7 +7,7 @@ use super::model::{BIT, Bits, RarityModel, ratio};
 use super::tokens::{TextToken, TokenKind, Tokens, fold_case, load, mix};
 use super::{signs, signs_hash};
 
-/// What a line with a word gets at most.
+/// The most that a word adds to the score of its line, by why it is looked for.
 const TROUBLE_BITS: Bits = 11 * BIT;
 const WARNING_BITS: Bits = 12 * BIT;
 const ORDER_BITS: Bits = 6 * BIT;
@@ -20,10 +20,10 @@ const ONLY_BITS: Bits = 4 * BIT;
 /// A name such as `retry_limit` or `HttpClient`, which is only written on purpose.
 const NAME_BITS: Bits = 14 * BIT;
 
-/// A sign says nothing if more lines have it than this allows, one in sixteen.
+/// A sign counts only if at most one line in sixteen has it.
 const LEAST_SIGN_BITS: Bits = 4 * BIT;
 
-/// A word that was asked for is searched for if it is so rare.
+/// A word that was asked for is searched for only if it is at least this rare.
 const ASKED_QUERY_BITS: Bits = 4 * BIT;
 
 /// The entries of the table that finds a word by its hash.
@@ -82,7 +82,7 @@ pub(super) struct Marks {
 pub(crate) struct FoundMark {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The lines that have it, in small or capital letters.
+    /// The lines that have it, ignoring case.
     pub(crate) lines: usize,
 }
 

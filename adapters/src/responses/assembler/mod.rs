@@ -1,5 +1,5 @@
-//! The assembler turns upstream events into the events of the Responses API. Nothing else
-//! writes them.
+//! The assembler turns upstream events into the events of the Responses API. Nothing outside this
+//! folder writes them; a viewer of a background response only numbers one anew.
 //!
 //! It assigns ids, `output_index` and `sequence_number`, opens and closes items and their
 //! parts, and writes the final response object. Items are strictly sequential: one is closed
@@ -15,7 +15,7 @@
 //! | `call_queue`, `call` | the items of tool calls |
 //! | `custom_input` | the text input of custom tools, taken out of JSON arguments |
 //! | `native` | items of an upstream that speaks the Responses API itself |
-//! | `hosted` | the items of tools that run here |
+//! | `hosted` | the items of tools that run here; `found_pages` are those of a provider's own search |
 //! | `rounds` | several upstream answers in one response |
 //! | `citations` | annotations that wait for the text they belong to |
 //! | `end` | the end of an answer |

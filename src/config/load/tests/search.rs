@@ -125,6 +125,10 @@ fn mistakes_in_search_are_told() {
             "[search.browserless]\ntoken = \"\"",
             "proxy-config.toml:2: `browserless` of [search]: token is empty",
         ),
+        (
+            "[search.browserless]\ntoken = \"t\"\nwait_for_timeout = \"6s\"",
+            "proxy-config.toml:3: `browserless` of [search]: wait_for_timeout must be at most 5 seconds",
+        ),
     ] {
         assert_eq!(error(config), why);
     }

@@ -9,6 +9,7 @@ mod text;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ use crate::net::blocking::{block_in_place_if_large, run_at_low_priority};
 
 /// Commands about pages of one list; more are not run.
 const MAX_PAGES: usize = 12;
+/// A page that was read longer ago is read again, if it can be.
+const PAGE_LIFETIME: Duration = Duration::from_hours(1);
 /// Searches, and pages, on their way at once.
 const AT_ONCE: usize = 4;
 
@@ -430,7 +433,8 @@ fn link_target(click: &ClickCommand, page: &ReadPage) -> Result<String, Unanswer
     })
 }
 
-/// The pages at these addresses. What the session has is not read again.
+/// The pages at these addresses. What the session has read within [`PAGE_LIFETIME`] is not read
+/// again.
 async fn read_each(
     tools: &WebTools,
     call: &ReferencesCall<'_>,
@@ -465,8 +469,16 @@ async fn read(
 ) -> Result<Arc<NumberedPage>, Unanswered> {
     let domains = settings.domains();
     check_domain(address, &domains)?;
-    if let Some(known) = call.page(address) {
-        return Ok(known);
+    let known = call.page(address);
+    match known {
+        Some(known) if settings.cache_only || known.age() < PAGE_LIFETIME => return Ok(known),
+        // An old page is better than none.
+        Some(known) => {
+            return Ok(read_new(tools, call, address, &domains)
+                .await
+                .unwrap_or(known));
+        }
+        None => {}
     }
     if settings.cache_only {
         return Err(format!(
@@ -475,6 +487,16 @@ async fn read(
         )
         .into());
     }
+    read_new(tools, call, address, &domains).await
+}
+
+/// Reads a page, which the session keeps.
+async fn read_new(
+    tools: &WebTools,
+    call: &ReferencesCall<'_>,
+    address: &str,
+    domains: &AllowedDomains,
+) -> Result<Arc<NumberedPage>, Unanswered> {
     let page = tools.open(address).await;
     let page = page.map_err(|error| {
         let sentence = format!("{address} could not be read: {error}.");
@@ -486,7 +508,7 @@ async fn read(
         Unanswered { sentence, limit }
     })?;
     // It may have redirected elsewhere.
-    check_domain(&page.url, &domains)?;
+    check_domain(&page.url, domains)?;
     let numbered = run_at_low_priority(move || NumberedPage::new(&page));
     let unread = |why: &dyn Display| format!("{address} could not be read: {why}.");
     let numbered = numbered.await;

@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -457,4 +456,24 @@ async fn pages_count_as_memory_until_they_are_kept() {
         .text(json!({"open": [{"ref_id": "https://a.org/many-lines"}]}))
         .await;
     assert!(text.contains("there is not enough memory"), "{text}");
+}
+
+/// Promise: A page that a session has read is read again after an hour, and shown as it was if it
+/// cannot be.
+#[tokio::test(start_paused = true)]
+async fn an_old_page_is_read_again() {
+    let mut session = FakeSession::new();
+    let open = json!({"open": [{"ref_id": "https://a.org/1"}]});
+    for (minutes, reads) in [(0, 1), (59, 1), (1, 2)] {
+        tokio::time::advance(Duration::from_mins(minutes)).await;
+        let text = session.text(open.clone()).await;
+        assert!(text.contains("L1: # One"), "{text}");
+        assert_eq!(session.web.reads.lock().len(), reads, "{minutes}");
+    }
+    let empty = Arc::<FakeWeb>::default();
+    session.tools = WebTools::new(Arc::clone(&empty) as _, Arc::clone(&empty) as _);
+    tokio::time::advance(Duration::from_mins(60)).await;
+    let text = session.text(open).await;
+    assert!(text.contains("L1: # One"), "{text}");
+    assert_eq!(empty.reads.lock().len(), 1);
 }

@@ -8,7 +8,7 @@ use super::facts::{MAX_TITLE_CHARS, shortened};
 use super::{MAX_GROWTH, PageContent, SMALL_MARKDOWN};
 use crate::tools::web::page::PageError;
 
-/// One of so many characters may be one that no text has: some are in every long log.
+/// At most one character in this many may be one that no text has: some are in every long log.
 const CHARS_PER_ODD_ONE: usize = 100;
 
 /// The most bytes of JSON of this size on lines of its own.

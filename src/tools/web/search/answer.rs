@@ -117,7 +117,7 @@ fn text_of_page(body: &[u8]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// The results of an answer, which has listed so many.
+/// The results of an answer. `listed` is how many entries its list had, usable or not.
 pub(super) fn found(listed: usize, hits: Vec<SearchHit>) -> Result<Vec<SearchHit>, SearchError> {
     match (hits.is_empty(), listed) {
         (false, _) => Ok(hits),

@@ -30,7 +30,7 @@ struct RawResponseObject<'a> {
     output: Vec<&'a RawValue>,
 }
 
-/// The comment that the events of a background job have while the job is silent.
+/// The comment that the events of a background response have while it is silent.
 const RUN_GOES_ON: &str = ": the response goes on";
 
 pub(super) fn split_frames(body: &str, report: &mut ViolationReport) -> Vec<SseFrame> {
