@@ -464,7 +464,7 @@ async fn pages_count_as_memory_until_they_are_kept() {
 async fn an_old_page_is_read_again() {
     let mut session = FakeSession::new();
     let open = json!({"open": [{"ref_id": "https://a.org/1"}]});
-    for (minutes, reads) in [(0, 1), (59, 1), (1, 2)] {
+    for (minutes, reads) in [(0, 1), (58, 1), (3, 2)] {
         tokio::time::advance(Duration::from_mins(minutes)).await;
         let text = session.text(open.clone()).await;
         assert!(text.contains("L1: # One"), "{text}");
@@ -472,7 +472,7 @@ async fn an_old_page_is_read_again() {
     }
     let empty = Arc::<FakeWeb>::default();
     session.tools = WebTools::new(Arc::clone(&empty) as _, Arc::clone(&empty) as _);
-    tokio::time::advance(Duration::from_mins(60)).await;
+    tokio::time::advance(Duration::from_hours(2)).await;
     let text = session.text(open).await;
     assert!(text.contains("L1: # One"), "{text}");
     assert_eq!(empty.reads.lock().len(), 1);
