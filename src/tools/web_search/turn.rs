@@ -197,7 +197,7 @@ impl SearchTurn {
                 allowed_domains: allowed_domains(&settings.allowed_domains, arguments.domains),
                 blocked_domains: settings.blocked_domains.clone(),
                 location: settings.location.clone(),
-                recency_days: arguments.recency_days.filter(|days| *days > 0),
+                recency_days: arguments.recency_days,
             },
             cache_only: settings.cache_only,
         };
