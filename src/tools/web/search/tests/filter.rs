@@ -92,3 +92,11 @@ fn a_title_is_cut_between_characters_and_the_rest_is_unchanged() {
     expected.title = "日".repeat(500);
     assert_eq!(filter_hits(&words("rust"), vec![hit]), [expected]);
 }
+
+/// An answer cites addresses as they are sent.
+#[test]
+fn an_address_in_another_script_is_encoded() {
+    let urls = ["https://ja.wikipedia.org/wiki/東京#歴史"];
+    let encoded = "https://ja.wikipedia.org/wiki/%E6%9D%B1%E4%BA%AC#%E6%AD%B4%E5%8F%B2";
+    assert_eq!(kept(&words("東京"), &urls), [encoded]);
+}
