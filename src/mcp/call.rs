@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::error::{LIST, READ, SEARCH, ToolCallError};
 use super::{list, read, search};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
+use crate::turn::tool_arguments_from_object;
 
 /// Answers a call from these artifacts, with a text for the model. A failure is a text too, from
 /// which the model learns how to correct the call.
@@ -33,9 +34,7 @@ where
     A: DeserializeOwned,
     F: Future<Output = Result<String, ToolCallError>>,
 {
-    // Strict schemas make models write null for an argument that they leave out.
-    let non_null = arguments.into_iter().filter(|(_, value)| !value.is_null());
-    let arguments = serde_json::from_value(Value::Object(non_null.collect()))
+    let arguments = tool_arguments_from_object(arguments)
         .map_err(|error| ToolCallError::Arguments(error.to_string()))?;
     tool(arguments).await
 }

@@ -127,10 +127,9 @@ fn page_end(text: &str, chars: usize) -> usize {
         return max;
     }
     let fits = text.get(..max).unwrap_or_default();
-    match fits.rfind('\n') {
-        Some(at) if at >= max / 2 => at + 1,
-        Some(_) | None => max,
-    }
+    let lines = output::without_cut_line(fits);
+    // The line end belongs to the page.
+    max.min(lines.len() + 1)
 }
 
 #[cfg(test)]

@@ -95,7 +95,9 @@ pub use service::Service;
 pub use sink::{EventLog, LogFuture, error_message};
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use stream::{EventStream, LAST_EVENT_ROOM};
-pub use tool_arguments::parse as parse_tool_arguments;
+pub use tool_arguments::{
+    from_object as tool_arguments_from_object, parse as parse_tool_arguments,
+};
 pub use tool_runner::{
     CallRecord, CallSource, RecordedToolCall, ToolEffect, ToolFuture, ToolResult, ToolRunner,
     TurnTools,

@@ -45,10 +45,14 @@ pub(super) fn check(schema: &str, arguments: &str) -> Result<(), String> {
     ))
 }
 
-/// The arguments of a call, which are a JSON object. Strict schemas make models write null for an
-/// argument that they leave out.
+/// The arguments of a call, which are a JSON object.
 pub fn parse<A: DeserializeOwned>(arguments: &str) -> serde_json::Result<A> {
-    let arguments: Map<String, Value> = serde_json::from_str(arguments)?;
+    from_object(serde_json::from_str(arguments)?)
+}
+
+/// The arguments of a call. Strict schemas make models write null for an argument that they leave
+/// out.
+pub fn from_object<A: DeserializeOwned>(arguments: Map<String, Value>) -> serde_json::Result<A> {
     let given = arguments.into_iter().filter(|(_, value)| !value.is_null());
     serde_json::from_value(Value::Object(given.collect()))
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use adapters::fair_share::fair_share;
-use adapters::plan::Retention;
-use adapters::plan::output::{ExcerptSource, ExcerptStyle, OutputMeasure, Wanted, measure};
+use adapters::plan::output::{
+    ExcerptSource, ExcerptStyle, OutputMeasure, Wanted, measure, without_cut_line,
+};
+use adapters::plan::{MAX_PROXY_TOOL_CHARS, Retention};
 use adapters::responses::assembler::WithheldCall;
 use adapters::token_count::text_tokens;
 
@@ -22,14 +24,11 @@ const SHORT_RESULT: usize = 300;
 /// The most characters of an excerpt: as many as an output may have in the smallest window.
 const EXCERPT_CHARS: usize = 4_000;
 
-/// A result is cut at its end if its part of the room has this many bytes, and the result at most
-/// [`TIMES_CUT`] times as many: that shows more of it than an excerpt. Tools put first what fits
-/// best.
+/// A result loses its end, in place of becoming an excerpt, if its share has at least this many
+/// bytes, and the result at most [`TIMES_CUT`] times as many as its share: that shows more of it,
+/// and tools put first what fits best.
 const MIN_CUT: usize = 5_000;
 const TIMES_CUT: usize = 3;
-/// The most characters of a result that was cut: an output that has more is shortened again where
-/// the request is planned.
-const MAX_CUT: usize = 16_000;
 
 /// A result as the model gets it.
 pub(super) struct ResultForModel {
@@ -100,11 +99,12 @@ impl<'c> RoundResults<'c> {
                 retention
             };
             let room = share.saturating_mul(measured.chars) / measured.bytes.max(1);
-            let is_cut = share >= MIN_CUT && room <= MAX_CUT && text.len() <= TIMES_CUT * share;
+            let is_cut =
+                share >= MIN_CUT && room <= MAX_PROXY_TOOL_CHARS && text.len() <= TIMES_CUT * share;
             let text = if is_cut {
                 cut(&text, &measured, share, retention)
             } else {
-                excerpt(call, &text, &measured, share, retention)
+                excerpt(call, &text, &measured, (room, share), retention)
             };
             ResultForModel {
                 text,
@@ -129,19 +129,16 @@ fn cut(text: &str, measured: &OutputMeasure, share: usize, retention: Retention)
     let fits = text
         .get(..text.floor_char_boundary(room))
         .unwrap_or_default();
-    let shown = match fits.rfind('\n') {
-        Some(end) if end >= fits.len() / 2 => fits.get(..end).unwrap_or(fits),
-        Some(_) | None => fits,
-    };
+    let shown = without_cut_line(fits);
     format!("{shown}{}", note(shown.chars().count()))
 }
 
-/// An excerpt of a result, within this many bytes.
+/// An excerpt of a result, of about this many characters and within this many bytes.
 fn excerpt(
     call: &WithheldCall,
     text: &str,
     measured: &OutputMeasure,
-    share: usize,
+    (room, share): (usize, usize),
     retention: Retention,
 ) -> String {
     let wanted = Wanted {
@@ -153,11 +150,11 @@ fn excerpt(
         let chars = chars.min(EXCERPT_CHARS);
         source.excerpt(&call.id, chars, ExcerptStyle::Adaptive, retention)
     };
-    let excerpt = of(share.saturating_mul(measured.chars) / measured.bytes.max(1));
+    let excerpt = of(room);
     if excerpt.len() <= share {
         return excerpt;
     }
-    // Its characters take more bytes than those of the whole; none takes more than four.
+    // On average its characters take more bytes than those of the whole, but none more than four.
     of(share / 4)
 }
 

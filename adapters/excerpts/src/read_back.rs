@@ -54,13 +54,19 @@ pub fn first_page(text: &str, limit: usize) -> String {
         return text.to_owned();
     }
     let head = text.get(..end).unwrap_or_default();
-    let head = match head.rfind('\n') {
-        Some(at) if at >= end / 2 => head.get(..at).unwrap_or(head),
-        Some(_) | None => head,
-    };
+    let head = without_cut_line(head);
     let mut page = head.to_owned();
     page.push_str(&note(head.chars().count()));
     page
+}
+
+/// The beginning of a text that was cut somewhere, without its last line and the line end before
+/// that, unless less than half would be left.
+pub fn without_cut_line(head: &str) -> &str {
+    match head.rfind('\n') {
+        Some(end) if end >= head.len() / 2 => head.get(..end).unwrap_or(head),
+        Some(_) | None => head,
+    }
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ mod replacement;
 mod summary;
 mod unshortened_from;
 
+pub use bound_outputs::MAX_PROXY_TOOL_CHARS;
 pub use bounds::{Bounds, OutputPolicy};
 pub use cache::{CachedOutput, NoCache, PlanCache};
 pub use excerpts::Retention;

@@ -434,7 +434,8 @@ impl ReplayDriver {
         instant + Duration::from_micros(at_us.saturating_sub(stands_for))
     }
 
-    /// When the silence of the provider will end.
+    /// When the silence of the provider will end: with its idle timeout, or later if the engine has
+    /// to send further heartbeats, as [`SILENCE_AFTER_HEARTBEAT`] says.
     fn silence_ends(&self, now: &TurnProgress) -> Option<Instant> {
         let attempt = self
             .recorded

@@ -21,8 +21,8 @@ use crate::turn::{TurnDirector, TurnEnvironment, TurnEnvironmentFactory, TurnEve
 /// recording.
 pub(super) const TIMER_MARGIN: Duration = Duration::from_millis(2);
 
-/// How long a silence lasts after its last recorded heartbeat at least, so that what ended it
-/// comes later than that heartbeat.
+/// The shortest time between a heartbeat and the end of its silence, so that the new recording has
+/// them in this order.
 pub(super) const SILENCE_AFTER_HEARTBEAT: Duration = Duration::from_millis(5);
 
 /// How far the replayed turn is, as its observer saw it.

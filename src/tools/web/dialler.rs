@@ -13,8 +13,8 @@ use url::Host;
 
 use super::address;
 
-/// How long an address may take before the next one of its host is tried: one network of the
-/// machine may lead nowhere.
+/// How long to wait for an address before the next one of its host is tried. Some networks have no
+/// working route for IPv6.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Finds the addresses of names and connects to them. One is the system's; a test has one of its

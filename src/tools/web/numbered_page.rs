@@ -24,8 +24,9 @@ const BASE: usize = 256;
 
 /// What a link takes besides its address, in the text and in the list of links, in bytes.
 const LINK_BASE: usize = 64;
-/// How often the bytes of a text are in its numbered form at most: once as text, once as hosts
-/// behind links, and three times as addresses, which are encoded.
+/// The numbered form of a text has at most this many times its bytes, besides [`LINK_BASE`]: the
+/// text once, its hosts again behind links, and its addresses up to three times as long, because
+/// they are percent-encoded.
 const TIMES_NUMBERED: usize = 5;
 
 /// A page with its lines and links numbered from 1. Made once from a [`Page`], whose share of
@@ -94,9 +95,9 @@ impl NumberedPage {
         self.read_at.elapsed()
     }
 
-    /// It counts with this many bytes from now on: all of them, or none where somebody else counts
-    /// it.
-    pub(super) fn count(&self, bytes: usize) {
+    /// Sets how many of its bytes count in the memory of the process: all, or none if whoever keeps
+    /// the page counts it.
+    pub(super) fn set_counted(&self, bytes: usize) {
         if let Some(memory) = &self.memory {
             memory.set(bytes);
         }
@@ -143,8 +144,8 @@ impl NumberedPage {
     }
 }
 
-/// How many lines a text has at most. Two that follow one another in a paragraph are longer than
-/// one of them may be, less a character.
+/// The most lines that a text can have. In a paragraph each line begins where the one before had no
+/// more room, so two lines in a row have at least [`MAX_LINE`] bytes, less a part of a character.
 fn max_lines(text: &str) -> usize {
     let ends = memchr::memchr_iter(b'\n', text.as_bytes()).count();
     ends + 1 + 2 * text.len() / (MAX_LINE - 3)

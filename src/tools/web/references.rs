@@ -212,9 +212,9 @@ impl ReferencesCall<'_> {
     pub fn keep_page(&self, address: &str, page: &Arc<NumberedPage>) {
         let mut all = self.references.0.lock();
         if page.bytes() > all.limit / SESSION_PART {
-            return page.count(page.bytes());
+            return page.set_counted(page.bytes());
         }
-        page.count(0);
+        page.set_counted(0);
         all.change(&self.key, |session| {
             session.add_page(address, page);
         });

@@ -401,7 +401,7 @@ impl TurnTools for SearchTurn {
         };
         let action = match ProxyTool::original_name(&call.name) {
             SEARCH => {
-                let arguments = serde_json::from_str(&call.arguments);
+                let arguments = parse_tool_arguments(&call.arguments);
                 let mut arguments: HostedSearchArguments = arguments.unwrap_or_default();
                 let mut queries = arguments.take_queries();
                 queries.truncate(MAX_SEARCHES);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::estimate;
-use super::limits::{NOTICE_BYTES, OutputLimits};
+use super::limits::{MAX_PROXY_TOOL_CHARS, NOTICE_BYTES, OutputLimits};
 use super::origin::Origin;
 use super::output_reader::OutputReader;
 use crate::plan::output::{self, OutputKind, OutputMeasure};
@@ -117,7 +117,7 @@ impl BoundedOutput {
         };
         let kind = output.measure.as_ref().map(|measure| measure.kind);
         let is_of_proxy_tool = || {
-            chars <= limits.proxy_tool_chars
+            chars <= MAX_PROXY_TOOL_CHARS
                 && bytes <= limits.proxy_tool_bytes
                 && origin.is_of_proxy_tool(turn)
         };

@@ -14,9 +14,9 @@ pub(super) const MIN_EXCERPT_BYTES: usize = 1_000;
 /// window is: every output that a request repeats is paid for again.
 const MAX_ALL_OUTPUTS: usize = 400_000;
 
-/// The most characters of a result of a tool of the proxy that is sent whole. Such tools bound what
-/// they return themselves: a page has 12,000 characters at most.
-const MAX_PROXY_TOOL_CHARS: usize = 16_000;
+/// The most characters of a result of a tool of the proxy that a plan does not shorten, if its
+/// bytes fit as well: such a tool bounds its results itself.
+pub const MAX_PROXY_TOOL_CHARS: usize = 16_000;
 
 /// The limits for one window, in bytes unless they say otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,8 @@ pub(super) struct OutputLimits {
     /// The same for files that were read: agents change them by exact text.
     pub(super) file_chars: usize,
     pub(super) file_bytes: usize,
-    /// The same for results of tools that run in the proxy.
-    pub(super) proxy_tool_chars: usize,
+    /// Bytes up to which a result of a tool that runs in the proxy is sent whole, if it has no more
+    /// than [`MAX_PROXY_TOOL_CHARS`].
     pub(super) proxy_tool_bytes: usize,
     /// Instructions up to this many bytes are sent whole, longer ones not at all.
     pub(super) instructions: usize,
@@ -84,7 +84,6 @@ impl OutputLimits {
             whole_bytes,
             file_chars,
             file_bytes,
-            proxy_tool_chars: MAX_PROXY_TOOL_CHARS,
             proxy_tool_bytes,
             instructions: match excerpt_style {
                 ExcerptStyle::Fixed => whole_chars,

@@ -31,6 +31,7 @@ use super::{Bounds, OutputMark, Plan, PlanCache, SequenceEntry};
 use crate::turn::Turn;
 
 use bounded_output::BoundedOutput;
+pub use limits::MAX_PROXY_TOOL_CHARS;
 use limits::OutputLimits;
 use origin::Origin;
 use output_reader::OutputReader;

@@ -136,7 +136,7 @@ impl CitedSources {
                 if let Some(title) = self.0.get(url) {
                     return Some((url, title));
                 }
-                // A place in a page is cited as that.
+                // An address with a fragment cites its page, and keeps the fragment.
                 let page = url
                     .split_once('#')
                     .filter(|_| url.ends_with(char::is_alphanumeric));

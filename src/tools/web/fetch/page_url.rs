@@ -7,8 +7,10 @@ use super::FetchError;
 /// The longest address that is opened, in bytes.
 pub const MAX_URL: usize = 2_000;
 
-/// The longest address of a redirect, in bytes: what is opened is no longer once it is encoded.
+/// The longest address of a redirect, in bytes. An address that may be opened is never longer once
+/// it is percent-encoded.
 const MAX_ENCODED_URL: usize = 3 * MAX_URL;
+/// Refuses what is longer than either.
 const TOO_LONG: FetchError = FetchError::BadUrl("it is longer than 2,000 bytes");
 
 /// The ports of pages. Others belong to services that must not be spoken to through a page.

@@ -28,7 +28,7 @@ pub fn filter_hits(query: &WebQuery, hits: Vec<SearchHit>) -> Vec<SearchHit> {
     let kept = hits.into_iter().filter_map(|mut hit| {
         let url = page_address(&hit.url)?;
         let fits = domains.allows_url(&url);
-        // An answer cites addresses as they are sent.
+        // Citations are found by ASCII addresses alone.
         if !hit.url.is_ascii() {
             hit.url = Url::parse(&hit.url).ok()?.into();
         }

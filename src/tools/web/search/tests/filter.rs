@@ -93,7 +93,7 @@ fn a_title_is_cut_between_characters_and_the_rest_is_unchanged() {
     assert_eq!(filter_hits(&words("rust"), vec![hit]), [expected]);
 }
 
-/// An answer cites addresses as they are sent.
+/// Citations are found by ASCII addresses alone.
 #[test]
 fn an_address_in_another_script_is_encoded() {
     let urls = ["https://ja.wikipedia.org/wiki/東京#歴史"];
