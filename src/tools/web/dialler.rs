@@ -160,9 +160,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_address_that_does_not_answer_gives_way_to_the_next_one() {
         let dialler = WebDialler::public(Arc::new(TwoNetworks));
-        let began = tokio::time::Instant::now();
-        let connected = dialler.connect(&Host::Domain("example.org"), 443).await;
-        assert!(connected.is_ok());
-        assert_eq!(began.elapsed().as_secs(), ADDRESS_TIMEOUT.as_secs());
+        let host = Host::Domain("example.org");
+        // A page has five seconds for its head, and a search engine four for all.
+        let connected = timeout(Duration::from_secs(2), dialler.connect(&host, 443)).await;
+        assert!(connected.unwrap().is_ok());
     }
 }
