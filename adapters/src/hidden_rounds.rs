@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::cited_source::CitedSource;
 use crate::item_text::message_text;
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -38,6 +39,8 @@ pub enum HiddenEntry {
     Hosted(String),
     /// An item that the client did not see, as JSON.
     Hidden(Arc<str>),
+    /// A page that the calls of a round have found or read. No part of the history.
+    Source(CitedSource),
 }
 
 impl HiddenEntry {
@@ -59,7 +62,7 @@ impl HiddenEntry {
         match self {
             Self::Call(id) | Self::Hosted(id) => std::slice::from_ref(id),
             Self::Message(anchors) => anchors,
-            Self::Reasoning | Self::Hidden(_) => &[],
+            Self::Reasoning | Self::Hidden(_) | Self::Source(_) => &[],
         }
     }
 }
@@ -82,9 +85,18 @@ impl HiddenRounds {
     pub fn bytes(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match entry {
             HiddenEntry::Hidden(json) => json.len(),
+            HiddenEntry::Source(source) => source.bytes(),
             shown => shown.anchors().iter().map(String::len).sum(),
         });
         entries.sum::<usize>() + self.entries.len() * size_of::<HiddenEntry>()
+    }
+
+    /// The pages that its calls have found or read.
+    fn sources(&self) -> impl Iterator<Item = &CitedSource> {
+        self.entries.iter().filter_map(|entry| match entry {
+            HiddenEntry::Source(source) => Some(source),
+            _ => None,
+        })
     }
 
     /// Adds where the hidden items belong: each with the index of the item before which it does.
@@ -106,7 +118,7 @@ impl HiddenRounds {
                     insertions.push((cursor, json));
                     continue;
                 }
-                (HiddenEntry::Hosted(_), _) => continue,
+                (HiddenEntry::Hosted(_) | HiddenEntry::Source(_), _) => continue,
                 (_, None) => false,
                 (HiddenEntry::Message(_), Some((_, item))) => is_answer(item),
                 (HiddenEntry::Reasoning, Some((_, item))) => item.kind == ItemKind::Reasoning,
@@ -133,7 +145,8 @@ impl HiddenRounds {
             HiddenEntry::Message(_)
             | HiddenEntry::Reasoning
             | HiddenEntry::Call(_)
-            | HiddenEntry::Hosted(_) => None,
+            | HiddenEntry::Hosted(_)
+            | HiddenEntry::Source(_) => None,
         }));
         cursor
     }
@@ -235,6 +248,7 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
     anchored.sort_by_key(|(anchor, _)| *anchor);
     let mut insertions = Vec::new();
     for (anchor, round) in anchored {
+        turn.known_sources.extend(round.sources());
         let first = round.add_insertions(&turn.items, anchor, &mut insertions);
         let (last, _) = anchor;
         // One before the first shown item is also the index of a hidden item.

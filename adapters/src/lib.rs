@@ -26,6 +26,7 @@ mod arguments;
 pub mod baggage;
 mod body_writer;
 mod chat;
+pub mod cited_source;
 pub mod coalescer;
 pub mod compact;
 pub mod compaction_blob;

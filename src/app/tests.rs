@@ -434,7 +434,7 @@ async fn the_endpoints_answer_what_a_model_reads() {
         .await
         .json();
     let page = tools.open(url).await.unwrap();
-    assert_eq!(reply["text"], render_page(&page, None));
+    assert_eq!(reply["text"], render_page(&page, None, 0));
     assert!(reply["text"].as_str().unwrap().chars().count() <= 12_000);
     let chars = page.markdown.chars().count();
     assert_eq!(reply["page"]["content_length"], chars);

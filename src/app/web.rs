@@ -66,6 +66,9 @@ pub struct ScrapeBody {
     /// What is looked for: of a long page the parts that fit it are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// The character to read on from.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub from: usize,
     /// Only the places with this text are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find: Option<String>,
@@ -225,12 +228,17 @@ pub async fn scrape_answer(
     })
 }
 
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 /// What a model would read of a page.
 async fn shown_text(page: &Arc<Page>, body: &ScrapeBody) -> Result<String, PageError> {
-    let (page, find, query) = (Arc::clone(page), body.find.clone(), body.query.clone());
+    let page = Arc::clone(page);
+    let (find, query, from) = (body.find.clone(), body.query.clone(), body.from);
     let text = run_at_low_priority(move || match find {
         Some(pattern) => render_found(&page, &pattern),
-        None => render_page(&page, query.as_deref()),
+        None => render_page(&page, query.as_deref(), from),
     });
     text.await.ok_or(PageError::NOT_SHOWN)
 }

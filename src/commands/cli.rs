@@ -159,8 +159,17 @@ pub enum CliCommand {
         /// Print the parts of a long page that fit these words
         #[arg(long, value_name = "WORDS", conflicts_with = "find")]
         query: Option<String>,
+        /// Read on in a long page from this character
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = 0,
+            hide_default_value = true,
+            conflicts_with = "find"
+        )]
+        from: usize,
         /// Print the whole page as Markdown
-        #[arg(long, conflicts_with_all = ["find", "query"])]
+        #[arg(long, conflicts_with_all = ["find", "query", "from"])]
         markdown: bool,
         /// Print JSON, with what is known of the page
         #[arg(long)]

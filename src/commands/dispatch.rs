@@ -168,6 +168,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             url,
             find,
             query,
+            from,
             markdown,
             json,
         } => {
@@ -175,6 +176,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             let body = ScrapeBody {
                 url,
                 query,
+                from,
                 find,
                 markdown,
             };

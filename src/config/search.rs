@@ -117,6 +117,12 @@ pub struct SearchEngineSpec {
     pub key: Option<OneOrMany>,
     /// The model that searches, of OpenRouter alone.
     pub model: Option<String>,
+    /// The most results of a search, of Perplexity alone.
+    pub max_results: Option<u32>,
+    /// The most tokens of all results, of Perplexity alone.
+    pub max_tokens: Option<u32>,
+    /// The most tokens of a result, of Perplexity alone.
+    pub max_tokens_per_page: Option<u32>,
     /// What a search costs that it answers, in US dollars.
     pub price_per_search: Option<f64>,
 }
@@ -287,6 +293,8 @@ pub struct ConfiguredSearchEngine {
     pub key_origin: Option<KeyOrigin>,
     /// The model that searches.
     pub model: Option<String>,
+    /// How much it sends.
+    pub limits: SearchResultLimits,
     /// What a search costs that it answers, in US dollars, if that is known.
     pub price: Option<f64>,
 }
@@ -300,9 +308,21 @@ impl ConfiguredSearchEngine {
             key: None,
             key_origin: None,
             model: None,
+            limits: SearchResultLimits::default(),
             price: None,
         }
     }
+}
+
+/// How much a search engine sends, where that can be chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchResultLimits {
+    /// The most results, if not those that are asked for.
+    pub results: Option<u32>,
+    /// The most tokens of all results.
+    pub tokens: Option<u32>,
+    /// The most tokens of a result.
+    pub tokens_per_page: Option<u32>,
 }
 
 /// A browser elsewhere.

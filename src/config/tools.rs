@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct ToolConfig {
     /// The most rounds of an answer whose calls are run.
     pub max_rounds: u32,
+    /// The rounds in a row in which no call had a tool that could be used, such as with arguments
+    /// that do not fit, after which the answer ends.
+    pub max_unusable_rounds: u32,
     /// The most calls that are run in an answer; without a limit of its own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
@@ -27,6 +30,7 @@ impl Default for ToolConfig {
             // Tools that read and search need few; a model that needs more usually asks for the
             // same thing again and again.
             max_rounds: 10,
+            max_unusable_rounds: 3,
             max_calls: None,
             call_timeout: Duration::from_secs(45),
         }

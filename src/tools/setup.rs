@@ -12,7 +12,9 @@ use super::web::client::WebClient;
 use super::web::dialler::{Dialler, SystemDialler, WebDialler};
 use super::web::fetch::browserless::{BASE_URL, BrowserlessSettings};
 use super::web::reader::{ReaderSettings, WebReader};
-use super::web::search::{CascadeEngine, EngineSettings, SearchCascade, SearchEngine};
+use super::web::search::{
+    CascadeEngine, EngineSettings, ResultLimits, SearchCascade, SearchEngine,
+};
 use super::web::service::WebTools;
 use crate::clock::System;
 use crate::config::SEARCH_MEMORY;
@@ -129,6 +131,11 @@ fn cascade_engine(network: &Network, of: &ConfiguredSearchEngine) -> Option<Casc
         base_url: of.base_url.clone().or_else(usual)?,
         key: of.key.clone(),
         model: of.model.clone(),
+        limits: ResultLimits {
+            results: of.limits.results,
+            tokens: of.limits.tokens,
+            tokens_per_page: of.limits.tokens_per_page,
+        },
         price: of.price.unwrap_or_default(),
     };
     let client = network.client(of.base_url.as_ref());

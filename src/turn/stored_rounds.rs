@@ -115,6 +115,7 @@ impl fmt::Debug for StoredRounds {
 mod tests {
     use std::collections::HashSet;
 
+    use adapters::cited_source::{CitedSource, KeptPage};
     use adapters::hidden_rounds::HiddenEntry;
 
     use super::*;
@@ -131,6 +132,11 @@ mod tests {
             entries: vec![
                 HiddenEntry::Hidden(r#"{"type":"function_call_output"}"#.into()),
                 HiddenEntry::Call("c1".to_owned()),
+                HiddenEntry::Source(CitedSource {
+                    url: "https://a.example/".to_owned(),
+                    title: "A".to_owned(),
+                    kept: Some(Box::new(KeptPage::default())),
+                }),
             ],
         };
         {

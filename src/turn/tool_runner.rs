@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::responses::assembler::{CitedSource, HostedItem, WithheldCall};
+use adapters::cited_source::CitedSource;
+use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,11 @@ pub struct ToolResult {
     pub text: String,
     /// Whether the call failed. The model reads why in `text`.
     pub failed: bool,
+    /// Whether the tool could not be used at all, whatever it was asked for: rounds of such calls
+    /// end the answer, see `max_unusable_rounds` in `[tools]`. A page that cannot be read and a
+    /// search without results are none.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unusable: bool,
     /// What the client sees of the finished call, if it saw the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<HostedItem>,
@@ -116,7 +122,19 @@ pub struct ToolResult {
     pub sources: Vec<CitedSource>,
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 impl ToolResult {
+    /// A call of a tool that could not be used, for this reason.
+    pub fn unusable(text: impl Into<String>) -> Self {
+        Self {
+            unusable: true,
+            ..Self::failure(text)
+        }
+    }
+
     /// A call that was not run, for this reason.
     pub fn failure(text: impl Into<String>) -> Self {
         Self {

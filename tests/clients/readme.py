@@ -61,7 +61,8 @@ def run_alone(case: dict, folder: Path):
         if "models" in expect:
             stdout = serve(block, env, folder, expect["models"])
         else:
-            status, stdout, _ = kit.run_program(["bash", "-e", block], folder, env, 100, "block", project)
+            seconds = case.get("seconds", 100)
+            status, stdout, _ = kit.run_program(["bash", "-e", block], folder, env, seconds, "block", project)
             if status != 0:
                 raise kit.Failure(f"the block ended with {status}")
         for lines in filter(None, (list(map(as_pattern, shown)), expect.get("prints"))):

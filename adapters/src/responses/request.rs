@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use self::parse::{parse, read_tools, read_updates};
 use super::request_body::read_items;
+use crate::cited_source::CitedSource;
 use crate::compact;
 use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
@@ -53,6 +54,8 @@ pub struct TurnSource {
     hidden_rounds: Vec<Arc<HiddenRounds>>,
     /// The items of the rounds of this turn, as JSON.
     rounds: Vec<Arc<str>>,
+    /// The pages that the calls of these rounds have found.
+    round_sources: Vec<CitedSource>,
     /// See [`Controls::least_effort`](crate::turn::Controls::least_effort).
     least_effort: bool,
     /// The items that the summary of the history repeats, if the client does not send them.
@@ -103,6 +106,7 @@ impl TurnSource {
             tools: Arc::default(),
             hidden_rounds: Vec::new(),
             rounds: Vec::new(),
+            round_sources: Vec::new(),
             least_effort: false,
             tail: OnceLock::new(),
             refuses_prompts: false,
@@ -197,10 +201,15 @@ impl TurnSource {
     }
 
     /// The same request after a further round: `items` are the model's output and the results of
-    /// its calls, as JSON.
+    /// its calls, as JSON, and `sources` the pages that these have found.
     #[must_use]
-    pub fn with_round(mut self, items: impl IntoIterator<Item = Arc<str>>) -> Self {
+    pub fn with_round(
+        mut self,
+        items: impl IntoIterator<Item = Arc<str>>,
+        sources: &[CitedSource],
+    ) -> Self {
         self.rounds.extend(items);
+        self.round_sources.extend_from_slice(sources);
         self
     }
 
@@ -284,6 +293,7 @@ impl TurnSource {
         let rounds = self.rounds.iter();
         turn.items
             .extend(rounds.filter_map(|json| Item::hidden(json)));
+        turn.known_sources.extend(&self.round_sources);
         if !self.rounds.is_empty() {
             turn.tool_choice = std::mem::take(&mut turn.tool_choice).relaxed();
         }

@@ -11,7 +11,7 @@ use crate::config::address;
 use crate::config::keys::{self, ApiKeys, KeyError, KeySources};
 use crate::config::search::{
     BrowserlessConfig, BrowserlessSpec, ConfiguredSearchEngine, SearchConfig, SearchEngineName,
-    SearchEngineSpec, SearchSpec,
+    SearchEngineSpec, SearchResultLimits, SearchSpec,
 };
 use crate::config::toml_file::TomlFile;
 
@@ -94,11 +94,23 @@ impl ConfigLoader<'_> {
         };
         let takes_key = !table.variables.is_empty();
         let takes_model = name == SearchEngineName::OpenRouter;
-        for (key, is_wrong) in [
+        let takes_limits = name == SearchEngineName::Perplexity;
+        let limits = [
+            ("max_results", spec.max_results),
+            ("max_tokens", spec.max_tokens),
+            ("max_tokens_per_page", spec.max_tokens_per_page),
+        ];
+        if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            self.fail_search(&table, key, &format!("{key} must be above zero"));
+            return None;
+        }
+        let limits = limits.map(|(key, limit)| (key, limit.is_some() && !takes_limits));
+        let others = [
             ("key", spec.key.is_some() && !takes_key),
             ("key_env", spec.key_env.is_some() && !takes_key),
             ("model", spec.model.is_some() && !takes_model),
-        ] {
+        ];
+        for (key, is_wrong) in others.into_iter().chain(limits) {
             if is_wrong {
                 self.fail_search(&table, key, &format!("it takes no {key}"));
                 return None;
@@ -113,6 +125,11 @@ impl ConfigLoader<'_> {
         let mut engine = ConfiguredSearchEngine {
             base_url,
             model: spec.model.clone(),
+            limits: SearchResultLimits {
+                results: spec.max_results,
+                tokens: spec.max_tokens,
+                tokens_per_page: spec.max_tokens_per_page,
+            },
             price,
             ..ConfiguredSearchEngine::without_key(name)
         };

@@ -66,7 +66,15 @@ const ALLOWED: [(&str, &[&str]); 11] = [
         ],
     ),
     ("jobs", &["running", "queued", "timeout"]),
-    ("tools", &["max_rounds", "max_calls", "call_timeout"]),
+    (
+        "tools",
+        &[
+            "max_rounds",
+            "max_unusable_rounds",
+            "max_calls",
+            "call_timeout",
+        ],
+    ),
     (
         "capture",
         &[

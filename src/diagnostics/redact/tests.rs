@@ -1,7 +1,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use adapters::responses::assembler::{CitedSource, HostedItem};
+use adapters::cited_source::{CitedSource, KeptPage};
+use adapters::responses::assembler::HostedItem;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
@@ -358,7 +359,7 @@ fn fill_state(turn: &mut BundleTurn) {
         "moved_to": "x",
         "providers": [{"provider": "p"}],
         "tools": "x",
-        "hidden_rounds": [[{"message": ["x"]}, {"call": "x"}, {"hidden": "x"}]],
+        "hidden_rounds": [[{"message": ["x"]}, {"call": "x"}, {"hidden": "x"}, {"source": {"url": "x", "title": "x"}}]],
         "proxy_tools": [{"name": "x", "description": "x", "parameters": "x"}],
     });
     turn.state_before = serde_json::from_value(state).unwrap();
@@ -387,10 +388,17 @@ fn fill_state(turn: &mut BundleTurn) {
         result: Some(ToolResult {
             text: "x".into(),
             failed: false,
+            unusable: false,
             item: Some(item),
             sources: vec![CitedSource {
                 url: "x".into(),
                 title: "x".into(),
+                kept: Some(Box::new(KeptPage {
+                    url: "x".into(),
+                    published: Some("x".into()),
+                    artifact_id: "x".into(),
+                    read: 1,
+                })),
             }],
         }),
     });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use adapters::cited_source::CitedSource;
 use adapters::fault::Fault;
 use adapters::hidden_rounds::HiddenEntry;
 use adapters::plan::output;
@@ -134,6 +135,11 @@ impl Scrubber {
                         self.string(anchor);
                     }
                 }
+                HiddenEntry::Source(source) => {
+                    for text in source.texts_mut() {
+                        self.string(text);
+                    }
+                }
                 HiddenEntry::Reasoning => {}
             }
         }
@@ -145,7 +151,7 @@ impl Scrubber {
             let texts = result.flat_map(|result| {
                 let shown = result.item.iter_mut().flat_map(hosted_texts);
                 let sources = result.sources.iter_mut();
-                let sources = sources.flat_map(|page| [&mut page.url, &mut page.title]);
+                let sources = sources.flat_map(CitedSource::texts_mut);
                 shown.chain(sources).chain([&mut result.text])
             });
             let shown = call.shown.iter_mut().flat_map(hosted_texts);

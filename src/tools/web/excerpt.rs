@@ -21,71 +21,94 @@ pub struct PageExcerpt {
     pub text: String,
     /// How many characters of the page it does not have.
     pub left_out: usize,
+    /// The character behind one part that goes on, with which to read on.
+    pub next: Option<usize>,
 }
 
-/// At most `most` characters of a page: those parts that fit the query best, or its beginning if
-/// there is no query or nothing fits.
-pub fn excerpt(markdown: &str, query: &str, most: usize) -> PageExcerpt {
-    let chars = markdown.chars().count();
-    if chars <= most {
-        return PageExcerpt {
-            text: markdown.to_owned(),
-            left_out: 0,
-        };
+/// At most `most` characters of a page, from the character `from` on: those parts that fit the
+/// query best, or the beginning if there is no query or nothing fits.
+pub fn excerpt(markdown: &str, query: &str, from: usize, most: usize) -> PageExcerpt {
+    let (before, rest) = split_at_char(markdown, from);
+    let before_chars = before.chars().count();
+    let mut text = String::new();
+    push_gap(&mut text, before);
+    let most = most.saturating_sub(text.chars().count());
+    let chars = rest.chars().count();
+    let (shown, next) = if chars <= most {
+        text.push_str(rest);
+        (chars, None)
+    } else if let Some(shown) = push_fitting_parts(&mut text, rest, query, most) {
+        (shown, None)
+    } else {
+        let shown = push_beginning(&mut text, rest, most);
+        (shown, Some(before_chars + shown))
+    };
+    PageExcerpt {
+        text,
+        left_out: before_chars + chars - shown,
+        next,
     }
+}
+
+/// The first `chars` characters, and the others.
+fn split_at_char(text: &str, chars: usize) -> (&str, &str) {
+    let cut = text.char_indices().nth(chars);
+    cut.and_then(|(at, _)| text.split_at_checked(at))
+        .unwrap_or((text, ""))
+}
+
+/// Adds the parts of a page that fit the query best, in at most `most` characters. Returns how many
+/// characters of the page these are; `None` if nothing fits.
+fn push_fitting_parts(
+    text: &mut String,
+    markdown: &str,
+    query: &str,
+    most: usize,
+) -> Option<usize> {
     let parts = parts(markdown);
     let mut ranked: Vec<(u32, usize)> = fitness_of_parts(markdown, &parts, query)
         .into_iter()
         .zip(0..)
         .collect();
     if ranked.iter().all(|(fitness, _)| *fitness == 0) {
-        return beginning(markdown, chars, most);
+        return None;
     }
     ranked.sort_by_key(|(fitness, at)| (std::cmp::Reverse(*fitness), *at));
     let mut room = most.saturating_sub(GAP_CHARS);
-    let mut chosen: Vec<&str> = Vec::new();
+    let mut shown = 0;
     let mut places: Vec<(usize, &Range<usize>)> = Vec::new();
     for (_, at) in ranked {
         let Some(part) = parts.get(at) else { continue };
-        let text = markdown.get(part.clone()).unwrap_or_default();
-        let cost = text.chars().count() + GAP_CHARS;
-        if let Some(left) = room.checked_sub(cost) {
+        let chars = markdown
+            .get(part.clone())
+            .map_or(0, |it| it.chars().count());
+        if let Some(left) = room.checked_sub(chars + GAP_CHARS) {
             room = left;
+            shown += chars;
             places.push((at, part));
-            chosen.push(text);
         }
     }
     if places.is_empty() {
-        return beginning(markdown, chars, most);
+        return None;
     }
     places.sort_unstable_by_key(|(at, _)| *at);
-    let shown: usize = chosen.iter().map(|text| text.chars().count()).sum();
-    let mut text = String::new();
     let mut end = 0;
     for (_, part) in places {
-        push_gap(&mut text, markdown.get(end..part.start).unwrap_or_default());
+        push_gap(text, markdown.get(end..part.start).unwrap_or_default());
         text.push_str(markdown.get(part.clone()).unwrap_or_default());
         end = part.end;
     }
-    push_gap(&mut text, markdown.get(end..).unwrap_or_default());
-    PageExcerpt {
-        text,
-        left_out: chars - shown,
-    }
+    push_gap(text, markdown.get(end..).unwrap_or_default());
+    Some(shown)
 }
 
-fn beginning(markdown: &str, chars: usize, most: usize) -> PageExcerpt {
+/// Adds the beginning of a page. Returns how many characters it has.
+fn push_beginning(text: &mut String, markdown: &str, most: usize) -> usize {
     let shown = most.saturating_sub(GAP_CHARS);
-    let cut = markdown.char_indices().nth(shown);
-    let (begin, rest) = cut
-        .and_then(|(at, _)| markdown.split_at_checked(at))
-        .unwrap_or((markdown, ""));
-    let mut text = begin.to_owned();
-    push_gap(&mut text, rest);
-    PageExcerpt {
-        text,
-        left_out: chars - shown.min(chars),
-    }
+    let (begin, rest) = split_at_char(markdown, shown);
+    text.push_str(begin);
+    push_gap(text, rest);
+    shown
 }
 
 /// Says how much is left out, if it is anything.
@@ -160,14 +183,14 @@ mod tests {
     #[test]
     fn what_was_searched_for_is_shown_wherever_it_is() {
         let page = page();
-        let found = excerpt(&page, "scheduler retry limit", EXCERPT_CHARS);
+        let found = excerpt(&page, "scheduler retry limit", 0, EXCERPT_CHARS);
         assert!(found.text.contains("retry_limit setting"), "{}", found.text);
         assert!(found.text.contains("## Retries"), "{}", found.text);
         assert!(found.text.chars().count() <= EXCERPT_CHARS);
-        let begin = excerpt(&page, "", EXCERPT_CHARS);
+        let begin = excerpt(&page, "", 0, EXCERPT_CHARS);
         assert!(begin.text.starts_with("## Section 0\n"), "{}", begin.text);
         assert!(!begin.text.contains("retry_limit"));
-        let nothing = excerpt(&page, "xylophone", EXCERPT_CHARS);
+        let nothing = excerpt(&page, "xylophone", 0, EXCERPT_CHARS);
         assert_eq!(nothing, begin);
     }
 
@@ -176,7 +199,7 @@ mod tests {
     fn gaps_say_how_much_is_left_out() {
         let page = page();
         for query in ["", "scheduler retry limit"] {
-            let found = excerpt(&page, query, 3_000);
+            let found = excerpt(&page, query, 0, 3_000);
             let gaps = found.text.lines().filter_map(|line| {
                 let gap = line.strip_prefix("[... ")?;
                 let gap = gap.strip_suffix(" characters left out ...]")?;
@@ -185,7 +208,7 @@ mod tests {
             assert_eq!(gaps.sum::<usize>(), found.left_out, "{query}");
             assert!(found.left_out > page.chars().count() - 3_000);
         }
-        let short = excerpt("Short.", "anything", 100);
+        let short = excerpt("Short.", "anything", 0, 100);
         assert_eq!((short.text.as_str(), short.left_out), ("Short.", 0));
     }
 
@@ -195,21 +218,47 @@ mod tests {
         let mut page: String = "港长写了关于驳船和潮汐的文章。\n\n".repeat(2_000);
         page.push_str("重试次数的上限是七次。\n\n");
         page.push_str(&"港长写了关于驳船和潮汐的文章。\n\n".repeat(2_000));
-        let found = excerpt(&page, "重试次数", 12_000);
+        let found = excerpt(&page, "重试次数", 0, 12_000);
         assert!(found.text.contains("上限是七次"));
         let line: String = "潮汐".repeat(20_000);
         for query in ["", "潮汐"] {
-            let found = excerpt(&line, query, 12_000);
+            let found = excerpt(&line, query, 0, 12_000);
             let chars = found.text.chars().count();
             assert!((9_000..=12_000).contains(&chars), "{chars}");
         }
     }
 
+    /// Promise: A long page is read on where the excerpt before ended, and nothing of it is missed.
+    #[test]
+    fn a_page_is_read_to_its_end() {
+        let page = format!("{}港。", page());
+        let mut read = String::new();
+        let mut from = 0;
+        loop {
+            let part = excerpt(&page, "", from, 5_000);
+            assert!(part.text.chars().count() <= 5_000);
+            let gap = |line: &&str| line.starts_with("[... ");
+            let lines = part.text.split_inclusive('\n');
+            let shown: String = lines.filter(|line| !gap(line)).collect();
+            let Some(next) = part.next else {
+                read.push_str(&shown);
+                break;
+            };
+            assert!(next > from);
+            let shown: String = shown.chars().take(next - from).collect();
+            read.push_str(&shown);
+            from = next;
+        }
+        assert_eq!(read, page);
+        let found = excerpt(&page, "scheduler retry limit", from, 5_000);
+        assert!(!found.text.contains("retry_limit"), "{}", found.text);
+    }
+
     proptest! {
         #[test]
-        fn no_excerpt_is_too_long(page in "(#? ?[a-z重]{0,30}\n{0,2}){0,80}", query in "[a-z重 ]{0,9}", most in 0_usize..900) {
-            let found = excerpt(&page, &query, most);
-            prop_assert!(found.text.chars().count() <= most.max(GAP_CHARS));
+        fn no_excerpt_is_too_long(page in "(#? ?[a-z重]{0,30}\n{0,2}){0,80}", query in "[a-z重 ]{0,9}", from in 0_usize..900, most in 0_usize..900) {
+            let found = excerpt(&page, &query, from, most);
+            prop_assert!(found.text.chars().count() <= most.max(2 * GAP_CHARS));
             let parts = parts(&page);
             let texts = parts.iter().map(|part| page.get(part.clone()).unwrap());
             let whole: String = texts.collect();

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use strum::IntoStaticStr;
 use thiserror::Error;
@@ -11,7 +12,10 @@ use super::fetch::FetchError;
 use super::service::LimitReached;
 use crate::net::memory::SharedMemory;
 
-/// A page that was read. Made by a [`PageReader`].
+/// A session reads a page again, if it can, that it has read longer ago.
+pub const PAGE_LIFETIME: Duration = Duration::from_hours(1);
+
+/// A page that was read. Made by a [`PageReader`], or of what is kept of one.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// Where it was at last, after redirects.
@@ -44,6 +48,8 @@ pub enum FetchStrategy {
     BrowserlessUnblock,
     /// By a Chromium on this machine.
     Chromium,
+    /// Not now: it was kept when it was read.
+    Kept,
 }
 
 /// Why there is no page.

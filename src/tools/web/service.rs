@@ -182,7 +182,9 @@ impl WebTools {
             };
         }
         let run = self.cache.once(query, || {
-            (self.budget)(WebUse::Search)?;
+            if !self.searcher.is_paused() {
+                (self.budget)(WebUse::Search)?;
+            }
             let (tools, query) = (self.clone(), query.clone());
             Ok(Box::pin(async move { tools.ask(query).await }) as _)
         });

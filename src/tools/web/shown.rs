@@ -56,7 +56,7 @@ impl SearchContext {
 const NOT_SHOWN_CHARS: usize = 30;
 
 /// The characters of the note that parts of a page are not shown, with the ends of lines.
-const LEFT_OUT_CHARS: usize = 70;
+const LEFT_OUT_CHARS: usize = 100;
 
 /// What a search has found, as models, endpoints and commands show it. Titles and excerpts are on
 /// one line each, so that none can look like another result.
@@ -181,17 +181,21 @@ fn render_result(
     (text.chars().count() <= left).then_some(text)
 }
 
-/// A page as models, endpoints and commands show it: of a long one the parts that fit the query, or
-/// its beginning.
-pub fn render_page(page: &Page, query: Option<&str>) -> String {
+/// A page as models, endpoints and commands show it, from the character `from` on: of a long one
+/// the parts that fit the query, or as much as there is room for.
+pub fn render_page(page: &Page, query: Option<&str>, from: usize) -> String {
     let mut text = page_head(page);
     let used = text.chars().count() + LEFT_OUT_CHARS;
     let left = EXCERPT_CHARS.saturating_sub(used);
-    let excerpt = excerpt(&page.markdown, query.unwrap_or_default(), left);
+    let excerpt = excerpt(&page.markdown, query.unwrap_or_default(), from, left);
     if excerpt.left_out > 0 {
         let chars = page.markdown.chars().count();
         let shown = chars - excerpt.left_out;
-        let _ = writeln!(text, "{shown} of {chars} characters are shown.");
+        let _ = write!(text, "{shown} of {chars} characters are shown");
+        let _ = match excerpt.next {
+            Some(next) => writeln!(text, "; read on with from = {next}."),
+            None => writeln!(text, "."),
+        };
     }
     let _ = writeln!(text, "\n{}", excerpt.text.trim_end());
     text

@@ -4,11 +4,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `functions` | the functions, as the model sees them |
+//! | `pages` | the pages of a session |
 //! | `record` | what is stored of the calls |
 //! | `settings` | what the client's definition of the tool asks for |
 //! | `turn` | the calls of one turn |
 
 mod functions;
+mod pages;
 mod record;
 mod settings;
 mod turn;
@@ -23,6 +25,7 @@ use crate::artifacts::Artifacts;
 use crate::config::search::SearchMode;
 use crate::net::memory::MemoryKind;
 use crate::turn::{ToolRunner, TurnContext, TurnTools};
+use pages::SessionPages;
 use settings::HostedSearchSettings;
 use turn::SearchTurn;
 
@@ -70,13 +73,10 @@ impl ToolRunner for WebSearchTool {
         let definition = WebSearchDefinition::of(&turn.tools).and_then(Result::ok);
         let settings = definition.map(|wanted| HostedSearchSettings::of(&wanted, &turn.controls));
         let settings = settings.unwrap_or_default();
-        let session = session.to_owned();
         let (web, limits) = (self.web.of_owner(&ctx.owner), self.web.limits());
-        let artifacts = self.artifacts.clone();
+        let pages = SessionPages::new(self.artifacts.clone(), session, &turn.known_sources);
         let memory = self.web.memory().of_owner(&ctx.owner);
         let memory = memory.share(MemoryKind::Answers);
-        Arc::new(SearchTurn::new(
-            web, limits, settings, session, artifacts, memory,
-        ))
+        Arc::new(SearchTurn::new(web, limits, settings, pages, memory))
     }
 }

@@ -7,9 +7,9 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::pages::HeldPage;
 use crate::clock::milliseconds;
 use crate::store::{MAX_BODY_CHARS, NewSource, SourceStatus};
-use crate::tools::web::page::Page;
 use crate::tools::web::service::SearchReport;
 use crate::turn::{CallRecord, CallSource};
 
@@ -49,12 +49,9 @@ pub(super) fn of_searches(reports: &[SearchReport], places: Vec<Vec<Range<usize>
 }
 
 /// A page that was read, of which the model gets `bytes` bytes.
-pub(super) fn of_page(
-    asked: &str,
-    page: &Page,
-    artifact_id: Option<&String>,
-    bytes: usize,
-) -> CallRecord {
+pub(super) fn of_page(asked: &str, held: &HeldPage, bytes: usize) -> CallRecord {
+    let HeldPage { page, kept } = held;
+    let artifact_id = kept.as_ref().map(|kept| kept.artifact_id.clone());
     let markdown = &page.markdown;
     let mut hash = String::with_capacity(64);
     for byte in Sha256::digest(markdown.as_bytes()) {
@@ -67,12 +64,12 @@ pub(super) fn of_page(
                 body: Some(markdown.chars().take(MAX_BODY_CHARS).collect()),
                 chars: Some(markdown.chars().count() as u64),
                 sha256: Some(hash),
-                artifact_id: artifact_id.cloned(),
+                artifact_id: artifact_id.clone(),
                 ..NewSource::new(SourceStatus::Read, &page.url, &page.title)
             },
             shown: 0..bytes,
         }],
-        artifact_id: artifact_id.cloned(),
+        artifact_id,
         attempts: None,
     }
 }

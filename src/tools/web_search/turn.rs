@@ -1,25 +1,22 @@
 //! The calls of one turn: searches, opened pages, texts found in them.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use adapters::responses::assembler::{CitedSource, HostedItem, WithheldCall};
+use adapters::cited_source::CitedSource;
+use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::ProxyTool;
-use excerpts::OutputKind;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use super::functions::{FIND, OPEN, SEARCH};
+use super::pages::{HeldPage, SessionPages};
 use super::record;
 use super::settings::HostedSearchSettings;
-use crate::artifacts::Artifacts;
 use crate::net::blocking::run_at_low_priority;
 use crate::net::memory::MemoryShare;
-use crate::store::NewArtifact;
 use crate::tools::live::CallLimits;
 use crate::tools::web::page::{Page, PageError};
 use crate::tools::web::reader::PAGE_TIMEOUT;
@@ -44,11 +41,7 @@ pub(super) struct SearchTurn {
     settings: HostedSearchSettings,
     /// The domains of `settings`, parsed.
     domains: AllowedDomains,
-    session: String,
-    artifacts: Artifacts,
-    /// The pages that were read in this turn, by the addresses under which they were asked for.
-    /// Calls at the same time for the same page read it once.
-    pages: Mutex<HashMap<String, Arc<OnceCell<HeldPage>>>>,
+    pages: SessionPages,
     /// What is stored of the calls, by call id, until it is taken.
     records: Mutex<HashMap<String, CallRecord>>,
     memory: Mutex<HeldMemory>,
@@ -56,13 +49,6 @@ pub(super) struct SearchTurn {
     opened: AtomicU32,
     /// What searches have cost in US dollars, until it is taken.
     cost: Mutex<f64>,
-}
-
-/// A page that was read, and the artifact that has all of it.
-#[derive(Clone)]
-struct HeldPage {
-    page: Arc<Page>,
-    artifact_id: Option<String>,
 }
 
 /// The share of what the turn holds: pages, results, and what is stored of them.
@@ -111,6 +97,8 @@ struct OpenPageArguments {
     url: String,
     #[serde(default)]
     query: Option<String>,
+    #[serde(default)]
+    from: usize,
 }
 
 #[derive(Deserialize)]
@@ -124,8 +112,7 @@ impl SearchTurn {
         web: Option<WebTools>,
         limits: CallLimits,
         settings: HostedSearchSettings,
-        session: String,
-        artifacts: Artifacts,
+        pages: SessionPages,
         memory: MemoryShare,
     ) -> Self {
         Self {
@@ -133,9 +120,7 @@ impl SearchTurn {
             limits,
             domains: AllowedDomains::new(&settings.allowed_domains, &settings.blocked_domains),
             settings,
-            session,
-            artifacts,
-            pages: Mutex::default(),
+            pages,
             records: Mutex::default(),
             memory: Mutex::new(HeldMemory {
                 share: memory,
@@ -156,13 +141,13 @@ impl SearchTurn {
             };
         }
         let Some(web) = &self.web else {
-            return ToolResult::failure("Web search is switched off on this server.");
+            return ToolResult::unusable("Web search is switched off on this server.");
         };
         let result = match ProxyTool::original_name(&call.name) {
             SEARCH => self.search(web, call).await,
             OPEN => self.open(ctx, web, call).await,
             FIND => self.find(ctx, web, call).await,
-            other => ToolResult::failure(format!("There is no tool '{other}'.")),
+            other => ToolResult::unusable(format!("There is no tool '{other}'.")),
         };
         let bytes = result.text.len();
         // The result, and its copy in the request of the next round.
@@ -240,6 +225,7 @@ impl SearchTurn {
             failed: found.is_empty(),
             item: Some(HostedItem::WebSearchCall { action, results }),
             sources: found.into_iter().map(source_of).collect(),
+            ..ToolResult::default()
         }
     }
 
@@ -248,9 +234,9 @@ impl SearchTurn {
             Ok(arguments) => arguments,
             Err(error) => return unreadable(&error),
         };
-        let query = arguments.query;
-        let render = move |page: &Page| render_page(page, query.as_deref());
-        self.read(ctx, web, call, &arguments.url, render).await
+        let OpenPageArguments { url, query, from } = arguments;
+        let render = move |page: &Page| render_page(page, query.as_deref(), from);
+        self.read(ctx, web, call, &url, render).await
     }
 
     async fn find(&self, ctx: &TurnContext, web: &WebTools, call: &WithheldCall) -> ToolResult {
@@ -276,12 +262,11 @@ impl SearchTurn {
         let late = "The page was not read in time.";
         self.record(call, record::of_failure(url, late, 0));
         let (result, record) = match self.page(ctx, web, url).await {
-            Ok(HeldPage { page, artifact_id }) => {
+            Ok(held) => {
                 let asked = url.to_owned();
                 let shown = run_at_low_priority(move || {
-                    let result = page_result(&asked, &page, render(&page));
-                    let bytes = result.text.len();
-                    let record = record::of_page(&asked, &page, artifact_id.as_ref(), bytes);
+                    let result = page_result(&asked, &held, render(&held.page));
+                    let record = record::of_page(&asked, &held, result.text.len());
                     (result, record)
                 });
                 shown.await.unwrap_or_else(|| {
@@ -315,30 +300,52 @@ impl SearchTurn {
                 "The page is not of the domains that the user allows.",
             ));
         }
-        let held = Arc::clone(self.pages.lock().entry(url.to_owned()).or_default());
-        let read = held
-            .get_or_try_init(|| self.read_new(ctx, web, url))
-            .await?;
-        let last = read.page.url.clone();
-        self.pages
-            .lock()
-            .entry(last)
-            .or_insert_with(|| Arc::clone(&held));
-        Ok(read.clone())
+        let read = self.read_once(ctx, web, url);
+        self.pages.get_or_read(url, read).await
     }
 
-    /// A page that was not read in this turn before. It is kept as an artifact.
+    /// A page that was not read in this turn before: as an earlier answer has read it, or read now.
+    async fn read_once(
+        &self,
+        ctx: &TurnContext,
+        web: &WebTools,
+        url: &str,
+    ) -> Result<HeldPage, ToolResult> {
+        let cache_only = self.settings.cache_only;
+        let now = ctx.environment.clock.unix();
+        if (cache_only || self.pages.is_fresh(url, now))
+            && let Some(earlier) = self.earlier(ctx, url).await?
+        {
+            return Ok(earlier);
+        }
+        if cache_only {
+            return Err(ToolResult::failure(
+                "The user allows no access to the web in this turn, and the page was not read before.",
+            ));
+        }
+        match self.read_new(ctx, web, url).await {
+            // An old page is better than none.
+            Err(failed) => self.earlier(ctx, url).await?.ok_or(failed),
+            read => read,
+        }
+    }
+
+    async fn earlier(&self, ctx: &TurnContext, url: &str) -> Result<Option<HeldPage>, ToolResult> {
+        let earlier = self.pages.earlier(ctx, url).await;
+        let Some(held) = earlier.filter(|held| self.domains.allows(&held.page.url)) else {
+            return Ok(None);
+        };
+        self.count(url, &held.page)?;
+        Ok(Some(held))
+    }
+
+    /// A page from the web. It is kept as an artifact.
     async fn read_new(
         &self,
         ctx: &TurnContext,
         web: &WebTools,
         url: &str,
     ) -> Result<HeldPage, ToolResult> {
-        if self.settings.cache_only {
-            return Err(ToolResult::failure(
-                "The user allows no access to the web in this turn.",
-            ));
-        }
         if is_used_up(&self.opened, self.limits.pages) {
             return Err(limit_reached(OPEN));
         }
@@ -351,30 +358,15 @@ impl SearchTurn {
                 "The page leads to another domain than those that the user allows.",
             ));
         }
-        // What is stored of the page, which counts itself.
-        if !self.memory.lock().add(page.markdown.len()) {
-            return Err(failed_page(url, &PageError::NoMemory));
-        }
-        let artifact_id = self.keep(ctx, &page).await;
-        Ok(HeldPage { page, artifact_id })
+        self.count(url, &page)?;
+        Ok(self.pages.keep(ctx, page).await)
     }
 
-    /// Keeps a page whole as an artifact of the session. The result that quotes it is not sent
-    /// before that. Returns the id, unless there is no room for it.
-    async fn keep(&self, ctx: &TurnContext, page: &Arc<Page>) -> Option<String> {
-        let page = Arc::clone(page);
-        let artifact = run_at_low_priority(move || NewArtifact {
-            kind: OutputKind::WebOrSearch,
-            ..NewArtifact::of_text(page.markdown.clone())
-        });
-        let artifact = artifact.await?;
-        let id = artifact.id.clone();
-        let named = BTreeSet::from([id.clone()]);
-        let commit = self
-            .artifacts
-            .keep(&ctx.owner, &self.session, vec![artifact], named);
-        let unkept = commit.wait().await;
-        (!unkept.contains(&id)).then_some(id)
+    /// Counts what is stored of a page, which counts itself.
+    fn count(&self, url: &str, page: &Page) -> Result<(), ToolResult> {
+        let has_room = self.memory.lock().add(page.markdown.len());
+        let no_memory = || failed_page(url, &PageError::NoMemory);
+        has_room.then_some(()).ok_or_else(no_memory)
     }
 }
 
@@ -455,10 +447,12 @@ fn limit_reached(name: &str) -> ToolResult {
     ToolResult::failure(format!("The call limit for {name} is reached."))
 }
 
-fn page_result(asked: &str, page: &Page, text: String) -> ToolResult {
+fn page_result(asked: &str, held: &HeldPage, text: String) -> ToolResult {
+    let page = &held.page;
     let source = |url: &str| CitedSource {
         url: url.to_owned(),
         title: page.title.clone(),
+        kept: held.kept.clone(),
     };
     // A model may cite the address that the user has named, which redirects.
     let redirected = (asked != page.url).then(|| source(asked));
@@ -473,6 +467,7 @@ fn source_of(hit: &SearchHit) -> CitedSource {
     CitedSource {
         url: hit.url.clone(),
         title: hit.title.clone(),
+        kept: None,
     }
 }
 
@@ -481,7 +476,7 @@ fn failed_page(url: &str, error: &PageError) -> ToolResult {
 }
 
 fn unreadable(error: &serde_json::Error) -> ToolResult {
-    ToolResult::failure(format!(
+    ToolResult::unusable(format!(
         "The arguments of the call cannot be read: {error}."
     ))
 }

@@ -126,7 +126,7 @@ impl Compaction {
             }
             let items = answer.assembler.round_items();
             let items = items.iter().flat_map(RoundItem::to_items).map(Arc::from);
-            self.history.source = self.history.source.clone().with_round(items);
+            self.history.source = self.history.source.clone().with_round(items, &[]);
             match self.summarize(answer).await {
                 Ok(summary) => {
                     let (assembler, events) = (&mut answer.assembler, &mut answer.events);

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use adapters::cited_source::CitedSource;
 use adapters::fault::{Fault, Kind};
 use adapters::hidden_rounds::{ConversationHash, HiddenEntry, HiddenRounds};
 use adapters::responses::assembler::{HostedItem, RoundItem, WithheldCall};
@@ -48,6 +49,8 @@ pub(in crate::turn) struct ToolLoop {
     pub(in crate::turn) history: RoutedHistory,
     /// The rounds that ended with calls of these tools.
     rounds: u32,
+    /// The last of them in a row in which no call had a tool that could be used.
+    unusable_rounds: u32,
     /// The calls that were run, and the most that may be.
     calls: u32,
     max_calls: Option<u32>,
@@ -66,6 +69,8 @@ pub(in crate::turn) struct ToolLoop {
     said: ConversationHash,
     /// The last item that shows calls of this round.
     shown: Option<HiddenEntry>,
+    /// The pages that the calls of this round have found or read.
+    sources: Vec<CitedSource>,
 }
 
 /// Name and arguments of a call.
@@ -78,6 +83,8 @@ fn key_of(call: &WithheldCall) -> CallKey {
 /// The result of a call, and the parts of it that show sources.
 struct EndedCall {
     text: String,
+    /// See [`ToolResult::unusable`].
+    unusable: bool,
     shown: Vec<ShownSource>,
 }
 
@@ -97,6 +104,8 @@ enum PlannedCall {
     Repeated,
     /// It is not run, and the model is told why.
     Skipped(String),
+    /// Its arguments do not fit the tool, and the model is told why.
+    Mistaken(String),
 }
 
 impl ToolLoop {
@@ -114,6 +123,7 @@ impl ToolLoop {
             owner: Arc::clone(owner),
             history,
             rounds: 0,
+            unusable_rounds: 0,
             calls: 0,
             max_calls,
             tokens_left: ANSWER_TOKENS,
@@ -123,6 +133,7 @@ impl ToolLoop {
             stored_bytes: 0,
             said: ConversationHash::default(),
             shown: None,
+            sources: Vec::new(),
         }
     }
 
@@ -145,7 +156,7 @@ impl ToolLoop {
         let tool = tools.iter().find(|tool| tool.name == name);
         let schema = tool.map_or("{}", |tool| tool.parameters.as_str());
         if let Err(mistake) = tool_arguments::check(schema, &call.arguments) {
-            return PlannedCall::Skipped(mistake);
+            return PlannedCall::Mistaken(mistake);
         }
         let effect = self.tools.effect(name);
         let key = key_of(call);
@@ -164,6 +175,26 @@ impl ToolLoop {
         PlannedCall::Run(effect, self.tools.shown(call))
     }
 
+    /// Counts a round in which no call had a tool that could be used. Ends the answer if that was
+    /// the last one that it may have.
+    fn count_unusable_round(&mut self, ended: &[EndedCall]) -> Result<(), Fault> {
+        if !ended.iter().all(|call| call.unusable) {
+            self.unusable_rounds = 0;
+            return Ok(());
+        }
+        self.unusable_rounds += 1;
+        let most = self.history.config.tools.max_unusable_rounds;
+        if self.unusable_rounds < most {
+            return Ok(());
+        }
+        let last = ended.last().map_or("", |call| &call.text);
+        let last = cut_error(last);
+        let message = format!(
+            "Tool execution failed: in {most} rounds in a row no tool that the model called could be used. The last one: {last}"
+        );
+        Err(Fault::new(Kind::Internal, message))
+    }
+
     /// Adds the items of a finished round to the hidden ones. `results` are the outputs of the
     /// withheld calls, if there are any.
     fn record_round(&mut self, items: &[RoundItem<'_>], results: &[Arc<str>]) {
@@ -180,6 +211,11 @@ impl ToolLoop {
             }
         }
         entries.extend(results.iter().cloned().map(HiddenEntry::Hidden));
+        for source in self.sources.drain(..).map(HiddenEntry::Source) {
+            if !entries.contains(&source) {
+                entries.push(source);
+            }
+        }
     }
 }
 
@@ -209,6 +245,9 @@ impl Answer<'_> {
         }
         let calls: Vec<WithheldCall> = self.assembler.withheld_calls().cloned().collect();
         let ended = self.run_calls(&mut tools, &calls).await?;
+        if !self.assembler.has_client_calls() {
+            tools.count_unusable_round(&ended)?;
+        }
         let (texts, shown) = ended
             .into_iter()
             .map(|call| (call.text, call.shown))
@@ -234,13 +273,17 @@ impl Answer<'_> {
             return Ok(Step::Done);
         }
         let items = self.assembler.round_items();
+        let sources = tools.sources.clone();
         tools.record_round(&items, &results);
         tools.hidden.entries.extend(tools.shown.take());
         tools.remember();
         let items = items.iter().flat_map(RoundItem::to_items);
         let items = items.map(Arc::from);
         let history = &mut tools.history;
-        history.source = history.source.clone().with_round(items.chain(results));
+        history.source = history
+            .source
+            .clone()
+            .with_round(items.chain(results), &sources);
         let round = history.further_round(self.ctx)?;
         self.assembler.begin_round();
         self.tools = Some(tools);
@@ -311,7 +354,7 @@ impl Answer<'_> {
         let mut results = Vec::with_capacity(calls.len());
         let may_go_together = |planned: &PlannedCall| match planned {
             PlannedCall::Run(effect, _) => effect.is_read_only,
-            PlannedCall::Repeated | PlannedCall::Skipped(_) => true,
+            PlannedCall::Repeated | PlannedCall::Skipped(_) | PlannedCall::Mistaken(_) => true,
         };
         for group in
             planned.chunk_by(|(_, one), (_, next)| may_go_together(one) && may_go_together(next))
@@ -337,7 +380,7 @@ impl Answer<'_> {
                 PlannedCall::Run(effect, shown) => {
                     Some(run_call(ctx, &*runner, call, *effect, shown.as_ref()))
                 }
-                PlannedCall::Repeated | PlannedCall::Skipped(_) => None,
+                PlannedCall::Repeated | PlannedCall::Skipped(_) | PlannedCall::Mistaken(_) => None,
             })
             .collect();
         for (call, planned) in group {
@@ -347,6 +390,10 @@ impl Answer<'_> {
                 PlannedCall::Skipped(why) => {
                     self.record.notes.add("tool_call_skipped", &call.name);
                     ToolResult::failure(why)
+                }
+                PlannedCall::Mistaken(why) => {
+                    self.record.notes.add("tool_call_skipped", &call.name);
+                    ToolResult::unusable(why)
                 }
                 PlannedCall::Repeated => {
                     status = "repeated";
@@ -378,6 +425,7 @@ impl Answer<'_> {
                         .metrics
                         .tool_called(ProxyTool::original_name(&call.name), result.failed);
                     self.assembler.add_sources(result.sources.iter().cloned());
+                    tools.sources.extend_from_slice(&result.sources);
                     if shown.is_some() {
                         let item = result.item.clone();
                         self.assembler
@@ -391,8 +439,11 @@ impl Answer<'_> {
                 }
             };
             let shown = self.record_call(tools, call, status, &result, began..ended);
-            let text = result.text;
-            results.push(EndedCall { text, shown });
+            results.push(EndedCall {
+                text: result.text,
+                unusable: result.unusable,
+                shown,
+            });
         }
         Ok(())
     }
@@ -412,11 +463,7 @@ impl Answer<'_> {
         };
         let record = tools.tools.take_record(&call.id);
         let since_began = |at: Instant| milliseconds(at.saturating_duration_since(stored.began));
-        let error = result.failed.then(|| {
-            let end = result.text.floor_char_boundary(MAX_ERROR_BYTES);
-            let error = result.text.get(..end).unwrap_or_default();
-            error.trim_end().to_owned()
-        });
+        let error = result.failed.then(|| cut_error(&result.text).to_owned());
         stored.tools.runs.push(NewToolRun {
             round: tools.rounds,
             call_id: call.id.clone(),
@@ -469,6 +516,12 @@ impl Answer<'_> {
             tools.remember();
         }
     }
+}
+
+/// Why a call failed, not too long.
+fn cut_error(text: &str) -> &str {
+    let end = text.floor_char_boundary(MAX_ERROR_BYTES);
+    text.get(..end).unwrap_or_default().trim_end()
 }
 
 /// Runs a call. One that takes too long is dropped.

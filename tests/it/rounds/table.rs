@@ -348,6 +348,58 @@ async fn the_operator_limits_rounds_and_calls(wire: PlayerWire) {
     }
 }
 
+/// Promise: A turn ends with an error that says why after three rounds in a row in which no tool
+/// that the model called could be used, or as many as the operator allows. Calls that fail
+/// otherwise end nothing.
+#[kit::test(on_each_wire)]
+async fn tools_that_cannot_be_used_end_the_turn(wire: PlayerWire) {
+    let mistaken = |n: usize| json!([{"call": {"id": format!("m{n}"), "name": "look", "arguments": r#"{"q":1}"#}}]);
+    let failing = |n: usize| json!([call_with(&format!("f{n}"), "lost", &n.to_string())]);
+    for (limit, rounds, requests) in [
+        ("", vec![mistaken(0), mistaken(1), mistaken(2)], None),
+        (
+            "[tools]\nmax_unusable_rounds = 2\n",
+            vec![mistaken(0), mistaken(1)],
+            None,
+        ),
+        (
+            "",
+            vec![
+                mistaken(0),
+                mistaken(1),
+                failing(2),
+                mistaken(3),
+                mistaken(4),
+            ],
+            Some(6),
+        ),
+        ("", (0..10).map(failing).collect(), Some(11)),
+    ] {
+        let player = player(wire).await;
+        let most = rounds.len();
+        for steps in rounds {
+            player.push(answer(steps));
+        }
+        player.push(answer(json!([{"text": "Enough."}])));
+        let server = RoundServer::start(&[&player], &tools(), &format!("\n{limit}"));
+        let asked = request(&question());
+        let stream = server.stream(&asked, RoundClient::Streaming).await;
+        let Some(requests) = requests else {
+            assert_eq!(stream.terminal, "response.failed");
+            let message = stream.response["error"]["message"].as_str().unwrap();
+            assert!(
+                message.contains("could be used") && message.contains("do not fit the tool"),
+                "{message}"
+            );
+            assert_eq!(player.requests().len(), most);
+            continue;
+        };
+        assert_eq!(stream.terminal, "response.completed");
+        assert_eq!(player.requests().len(), requests);
+        server.check_replay();
+    }
+}
+
 fn many_calls(count: usize) -> Value {
     let calls = (0..count).map(|n| call_with(&format!("c{n}"), "recall", &n.to_string()));
     calls.collect()

@@ -91,6 +91,29 @@ async fn a_search_is_part_of_the_answer(wire: PlayerWire) {
     }
 }
 
+/// Promise: An argument that a model leaves out with null hides nothing of what it searches for.
+#[kit::test(on_each_wire)]
+async fn an_argument_of_null_is_one_that_is_left_out(wire: PlayerWire) {
+    let player = player(wire).await;
+    let arguments = json!({"query": "ulm", "queries": null, "domains": null, "recency_days": null});
+    player.push(answer(json!([call("c1", "web_search", &arguments)])));
+    player.push(answer(json!([{"text": "Done."}])));
+    let web = TestWeb::new();
+    let tool = web.tool(CallLimits::default());
+    let server = RoundServer::with_tools(&[&player], tool, without_hosted_tools(wire));
+    let stream = server
+        .stream(&request(&question()), RoundClient::Streaming)
+        .await;
+    let items = stream.events.iter().filter(|(name, event)| {
+        name.starts_with("response.output_item.") && event["item"]["type"] == "web_search_call"
+    });
+    let queries: Vec<&Value> = items
+        .map(|(_, event)| &event["item"]["action"]["query"])
+        .collect();
+    assert_eq!(queries, ["ulm", "ulm"]);
+    assert_eq!(web.take_asked(), ["search ulm [] 5"]);
+}
+
 /// Promise: `include` decides whether a search lists the addresses that it found, and its results.
 #[kit::test(on_each_wire)]
 async fn sources_and_results_are_listed_if_they_are_wanted(wire: PlayerWire) {

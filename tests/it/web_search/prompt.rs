@@ -197,10 +197,15 @@ async fn the_endpoints_answer_with_the_bytes_of_a_turn(wire: PlayerWire) {
         ),
         call(
             "c3",
+            "open_page",
+            &json!({"url": LONG, "query": null, "from": 11_000})
+        ),
+        call(
+            "c4",
             "find_in_page",
             &json!({"url": WEATHER, "pattern": "TOMORROW"})
         ),
-        call("c4", "open_page", &json!({"url": gone})),
+        call("c5", "open_page", &json!({"url": gone})),
     ])));
     player.push(answer(json!([{"text": "Done."}])));
     let web = TestWeb::new();
@@ -222,14 +227,16 @@ async fn the_endpoints_answer_with_the_bytes_of_a_turn(wire: PlayerWire) {
         ..SearchBody::default()
     };
     let mut expected = vec![search_answer(&tools, search).await.unwrap().text];
-    for (url, query, find) in [
-        (LONG, Some("Line 3777"), None),
-        (WEATHER, None, Some("TOMORROW")),
-        (gone, None, None),
+    for (url, query, from, find) in [
+        (LONG, Some("Line 3777"), 0, None),
+        (LONG, None, 11_000, None),
+        (WEATHER, None, 0, Some("TOMORROW")),
+        (gone, None, 0, None),
     ] {
         let body = ScrapeBody {
             url: url.to_owned(),
             query: query.map(str::to_owned),
+            from,
             find: find.map(str::to_owned),
             markdown: false,
         };

@@ -30,6 +30,8 @@ use tokio::net::TcpStream;
 
 /// The address of the page of the weather.
 pub const WEATHER: &str = "https://weather.example/ulm";
+/// An address that leads to it.
+pub const MOVED: &str = "https://weather.example/old";
 /// That of a page that is long.
 pub const LONG: &str = "https://docs.example/long";
 
@@ -176,9 +178,10 @@ impl Searcher for TestWeb {
 impl PageReader for TestWeb {
     fn read<'r>(&'r self, url: &'r str) -> PageFuture<'r> {
         self.asked.lock().unwrap().push(format!("open {url}"));
-        let page = self.pages.get(url).map(|(title, text)| {
+        let last = if url == MOVED { WEATHER } else { url };
+        let page = self.pages.get(last).map(|(title, text)| {
             Arc::new(Page {
-                url: url.to_owned(),
+                url: last.to_owned(),
                 canonical: None,
                 title: (*title).to_owned(),
                 published: None,

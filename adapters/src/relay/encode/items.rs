@@ -4,6 +4,7 @@
 use registry::RelayToolKind;
 use serde_json::value::RawValue;
 
+use super::annotations::without_citations;
 use super::input::{CallForm, InputWriter, push_shell_output};
 use crate::baggage::Baggage;
 use crate::content::MessageContent;
@@ -55,8 +56,15 @@ impl InputWriter<'_, '_> {
     pub(super) fn push_assistant(&mut self, item: &Item<'_>, index: usize) -> Result<(), Fault> {
         let is_whole = self.plan.replacement_text(index).is_none();
         if let Some((id, adds_phase)) = self.own_id(item).filter(|_| is_whole) {
-            let phase = adds_phase.then_some(("phase", None));
-            if self.push_own(item, Some(&id), phase.into_iter().collect()) {
+            let mut changes = Vec::new();
+            if adds_phase {
+                changes.push(("phase", None));
+            }
+            let members = item.raw().and_then(Members::read).unwrap_or_default();
+            if let Some(content) = without_citations(&members, &self.found_pages) {
+                changes.push(("content", Some(content)));
+            }
+            if self.push_own(item, Some(&id), changes) {
                 return Ok(());
             }
         }

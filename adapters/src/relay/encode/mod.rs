@@ -10,6 +10,7 @@
 //! | `input` | the items in the order of the plan |
 //! | `items` | one item: as its maker wrote it, or written anew |
 
+mod annotations;
 mod input;
 mod items;
 mod parameters;
@@ -102,6 +103,7 @@ pub(crate) fn encode(
         spans: Vec::with_capacity(turn.items.len()),
         call_forms: HashMap::new(),
         ends_with_user: None,
+        found_pages: turn.known_sources.iter().map(|page| &*page.url).collect(),
         empty_user: None,
     };
     input.push()?;

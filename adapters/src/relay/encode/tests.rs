@@ -1,10 +1,14 @@
 //! Requests to Responses upstreams: what goes back as it came, and what does not go at all.
 
+use std::sync::Arc;
+
 use registry::{Dialect, EnumSet, Model, RelayQuirks, WireQuirks};
 use serde_json::{Value, json};
 
 use crate::baggage::Baggage;
+use crate::cited_source::CitedSource;
 use crate::compaction_blob::CompactionBlob;
+use crate::hidden_rounds::{HiddenEntry, HiddenRounds};
 use crate::origin::{tag_id, wrap};
 use crate::plan::{Bounds, plan};
 use crate::responses::request::TurnSource;
@@ -12,6 +16,10 @@ use crate::wire::{EncodeOptions, encode};
 
 /// The body for this request, to the provider `acme` with these quirks.
 fn body(request: &Value, quirks: RelayQuirks) -> Value {
+    encoded(&TurnSource::new(request.to_string()), quirks)
+}
+
+fn encoded(source: &TurnSource, quirks: RelayQuirks) -> Value {
     let dialect = Dialect {
         quirks: WireQuirks::Responses(quirks),
         body: Vec::new(),
@@ -20,7 +28,6 @@ fn body(request: &Value, quirks: RelayQuirks) -> Value {
         images: true,
         ..Model::unlisted("m")
     };
-    let source = TurnSource::new(request.to_string());
     let turn = source.turn().unwrap();
     let plan = plan(&turn, &Bounds::none());
     let options = EncodeOptions {
@@ -72,6 +79,51 @@ fn an_item_of_this_upstream_goes_back_as_it_came() {
     expected[4]["id"] = json!("fc_4");
     expected[5].as_object_mut().unwrap().remove("id");
     assert_eq!(input(&items, RelayQuirks::default()), json!(expected));
+}
+
+/// Promise: The citations that the proxy adds to a text of a provider do not go back to that
+/// provider; its own do.
+#[test]
+fn added_citations_do_not_go_back() {
+    let citation = |url: &str| json!({"type": "url_citation", "url": url, "title": "T", "start_index": 0, "end_index": 1});
+    let id = tag_id("acme/m", "msg_1", "msg_", false).unwrap();
+    let message = |annotations: &[Value]| {
+        json!({"id": id, "type": "message", "role": "assistant", "status": "completed",
+        "content": [
+            {"type": "output_text", "text": "a", "annotations": annotations, "logprobs": []},
+            {"type": "output_text", "text": "b", "annotations": [citation("https://own.example/")]},
+        ]})
+    };
+    let (found, own) = (
+        citation("https://found.example/"),
+        citation("https://own.example/"),
+    );
+    let call =
+        json!({"type": "function_call", "call_id": "c1", "name": "open_page", "arguments": "{}"});
+    let items = [
+        json!({"role": "user", "content": "go"}),
+        message(&[found, own.clone()]),
+    ];
+    let rounds = HiddenRounds {
+        entries: vec![
+            HiddenEntry::Hidden(call.to_string().into()),
+            HiddenEntry::Source(CitedSource {
+                url: "https://found.example/".to_owned(),
+                ..CitedSource::default()
+            }),
+            HiddenEntry::Message(vec![id.clone()]),
+        ],
+    };
+    for (rounds, kept) in [(vec![Arc::new(rounds)], 1), (Vec::new(), 2)] {
+        let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
+        let sent = encoded(&source.with_hidden_rounds(rounds), RelayQuirks::default());
+        let sent = sent["input"].as_array().unwrap().last().unwrap();
+        let annotations = |at: usize| sent["content"][at]["annotations"].as_array().unwrap();
+        assert_eq!(annotations(0).len(), kept, "{sent}");
+        assert_eq!(annotations(0)[kept - 1], own);
+        assert_eq!(*annotations(1), [own.clone()]);
+        assert_eq!(sent["content"][0]["logprobs"], json!([]));
+    }
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use memchr::memmem;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::cited_source::CitedSource;
 use crate::event::Citation;
 use crate::json;
 
@@ -34,16 +34,6 @@ pub(super) struct Citations {
     urls: HashSet<String>,
     /// Annotations (JSON) that arrived while no text was open.
     pub(super) pending: Vec<String>,
-}
-
-/// A page that a tool of the proxy has found or read. Made by the tool; an answer may cite it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct CitedSource {
-    /// The address.
-    pub url: String,
-    /// The title.
-    pub title: String,
 }
 
 /// The pages that the texts of an answer may cite: titles by address.
@@ -227,6 +217,7 @@ mod tests {
         let page = |url: &str, title: &str| CitedSource {
             url: url.to_owned(),
             title: title.to_owned(),
+            kept: None,
         };
         sources.extend([
             page("https://example.com/a", "A"),

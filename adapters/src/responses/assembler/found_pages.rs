@@ -7,9 +7,9 @@ use registry::RelayToolKind;
 use serde_json::json;
 
 use super::super::event_buffer::EventBuffer;
-use super::citations::CitedSource;
 use super::hosted::{HostedItem, OpenHostedItem};
 use super::{Assembler, OpenItem};
+use crate::cited_source::CitedSource;
 
 /// The most pages that are listed.
 const MAX_FOUND: usize = 1000;
@@ -45,6 +45,7 @@ impl Assembler {
             self.writer.sources.extend([CitedSource {
                 url: url.to_owned(),
                 title: title.to_owned(),
+                kept: None,
             }]);
         }
     }

@@ -42,7 +42,6 @@ pub use super::response_object::ResponseStatus;
 use std::collections::HashSet;
 
 pub use self::call::WithheldCall;
-pub use self::citations::CitedSource;
 pub use self::hosted::HostedItem;
 pub use self::rounds::RoundItem;
 
@@ -61,6 +60,7 @@ use super::event_buffer::EventBuffer;
 use super::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use super::response_object::ResponseObject;
 use crate::baggage::KeptStates;
+use crate::cited_source::CitedSource;
 use crate::event::{Citation, Event, Finish, NativeText, Usage};
 use crate::fault::{Fault, Kind};
 use crate::json;
@@ -74,6 +74,9 @@ const MAX_OPENED: usize = 20_000;
 /// The number of events that [`Assembler::queue`] writes.
 const QUEUE_EVENTS: u64 = 2;
 
+/// The most pages of earlier answers that an answer may cite: the newest.
+const MAX_KNOWN_SOURCES: usize = 500;
+
 /// The most bytes of text that an answer may have.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
@@ -85,6 +88,8 @@ pub struct AssemblerSettings {
     pub tool_names: ToolNames,
     /// The names of the functions that run here: the client does not see their calls.
     pub withheld_tools: HashSet<String>,
+    /// The pages of earlier answers that the answer may cite.
+    pub known_sources: Vec<CitedSource>,
     /// The call ids of the history; a new call gets a different one.
     pub known_call_ids: HashSet<String>,
     /// Whether the client is Codex. Codex treats every `response.output_item.done` as
@@ -107,6 +112,7 @@ impl AssemblerSettings {
         Self {
             tool_names: turn.tools.names(),
             withheld_tools: turn.withheld_tools.clone(),
+            known_sources: newest_sources(turn),
             known_call_ids: turn.call_ids(),
             shows_sources: turn.controls.search_sources,
             caller_is_codex,
@@ -114,6 +120,12 @@ impl AssemblerSettings {
             max_bytes: MAX_ANSWER_BYTES,
         }
     }
+}
+
+fn newest_sources(turn: &Turn<'_>) -> Vec<CitedSource> {
+    let newest = turn.known_sources.len().saturating_sub(MAX_KNOWN_SOURCES);
+    let newest = turn.known_sources.iter().skip(newest);
+    newest.copied().cloned().collect()
 }
 
 /// The parameters of an answer that depend on the provider and model. They change when
@@ -193,6 +205,9 @@ impl Assembler {
     pub fn new(response: ResponseObject, mut settings: AssemblerSettings) -> Self {
         let mut writer = ItemWriter::new(response);
         writer.search = settings.tool_names.take_search();
+        writer
+            .sources
+            .extend(std::mem::take(&mut settings.known_sources));
         Self {
             writer,
             settings,

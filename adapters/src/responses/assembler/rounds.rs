@@ -5,11 +5,12 @@ use std::ops::Range;
 
 use super::super::event_buffer::EventBuffer;
 use super::call_queue::{CallDefect, CallQueue, PlacedCall};
-use super::citations::{Citations, CitedSource};
+use super::citations::Citations;
 use super::found_pages::FoundPages;
 use super::hosted::{HostedItem, OpenHostedItem};
 use super::writer::WriterMark;
 use super::{Assembler, OpenItem, WithheldCall};
+use crate::cited_source::CitedSource;
 use crate::event::{Finish, Usage};
 
 /// What an [`Assembler`] knows about its rounds.

@@ -109,6 +109,14 @@ fn mistakes_in_search_are_told() {
             "proxy-config.toml:2: `brave` of [search]: it takes no model",
         ),
         (
+            "[search.brave]\nmax_tokens = 1",
+            "proxy-config.toml:2: `brave` of [search]: it takes no max_tokens",
+        ),
+        (
+            "[search.perplexity]\nmax_tokens_per_page = 0",
+            "proxy-config.toml:2: `perplexity` of [search]: max_tokens_per_page must be above zero",
+        ),
+        (
             "[search.brave]\nprice_per_search = -1",
             "proxy-config.toml:2: `brave` of [search]: it must be 0 or more",
         ),

@@ -9,14 +9,13 @@ mod text;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 
 use self::text::{CommandText, ListedResult, render_all};
 use super::numbered_page::NumberedPage;
-use super::page::PageError;
+use super::page::{PAGE_LIFETIME, PageError};
 use super::references::ReferencesCall;
 use super::search::{AllowedDomains, SearchEngine, SearchKind, UserLocation, WebQuery};
 use super::service::{LimitReached, MAX_SEARCHES, SearchRequest, SearchResult, WebTools};
@@ -25,8 +24,6 @@ use crate::net::blocking::{block_in_place_if_large, run_at_low_priority};
 
 /// Commands about pages of one list; more are not run.
 const MAX_PAGES: usize = 12;
-/// A page that was read longer ago is read again, if it can be.
-const PAGE_LIFETIME: Duration = Duration::from_hours(1);
 /// Searches, and pages, on their way at once.
 const AT_ONCE: usize = 4;
 

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};

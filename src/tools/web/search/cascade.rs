@@ -25,6 +25,11 @@ const MAX_ANSWER: usize = 2 << 20;
 pub trait Searcher: Send + Sync {
     /// Searches. Dropping the future ends the request that is on its way.
     fn search<'s>(&'s self, query: &'s WebQuery) -> SearchFuture<'s>;
+
+    /// Whether a search would be sent nowhere now.
+    fn is_paused(&self) -> bool {
+        false
+    }
 }
 
 /// A search that runs.
@@ -218,5 +223,11 @@ impl SearchCascade {
 impl Searcher for SearchCascade {
     fn search<'s>(&'s self, query: &'s WebQuery) -> SearchFuture<'s> {
         Box::pin(self.ask_in_turn(query))
+    }
+
+    fn is_paused(&self) -> bool {
+        let now = Instant::now();
+        let mut engines = self.engines.iter();
+        engines.all(|engine| engine.pause.left(now).is_some())
     }
 }

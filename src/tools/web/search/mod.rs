@@ -51,7 +51,7 @@ pub use cascade::{
 };
 pub use engine::{SearchEngine, SearchKind};
 pub use filter::{AllowedDomains, filter_hits, page_address};
-pub use request::EngineSettings;
+pub use request::{EngineSettings, ResultLimits};
 
 /// What is searched for. Made from the arguments of a tool call or of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,9 +3,10 @@
 //! Request and results: <https://docs.perplexity.ai/api-reference/search-post>, with the names of
 //! the fields in api-evangelist/perplexity, json-schema/perplexity-apisearchrequest-schema.json and
 //! perplexity-datefilters-schema.json: `max_results` is at most 20 for pages, domains are at most
-//! 20, dates are `MM/DD/YYYY`, `country` has two letters. Either allowed domains or blocked ones
-//! with a `-`: <https://docs.perplexity.ai/docs/cookbook/articles/search-domain-filtering/README>.
-//! `date` is the date of a page; there is no score. Refusals have a `message`
+//! 20, `max_tokens` and `max_tokens_per_page` go from 1 to 1,000,000, dates are `MM/DD/YYYY`,
+//! `country` has two letters. Either allowed domains or blocked ones with a `-`:
+//! <https://docs.perplexity.ai/docs/cookbook/articles/search-domain-filtering/README>. `date` is
+//! the date of a page; there is no score. Refusals have a `message`
 //! (perplexity-errorinfo-schema.json). Key:
 //! <https://docs.langchain.com/oss/python/integrations/tools/perplexity_search>.
 
@@ -33,6 +34,11 @@ const MAX_RESULTS: usize = 20;
 
 const MAX_DOMAINS: usize = 20;
 
+const MAX_TOKENS: usize = 1_000_000;
+
+/// The tokens of a result, of which a model gets about 400.
+const TOKENS_PER_PAGE: usize = 512;
+
 fn request(
     query: &WebQuery,
     settings: &EngineSettings,
@@ -40,8 +46,18 @@ fn request(
 ) -> Result<WebRequest, SearchError> {
     let mut body = Map::new();
     body.insert("query".into(), words(query, &WordLimit::USUAL).into());
-    if let Some(count) = count(query, MAX_RESULTS) {
-        body.insert("max_results".into(), count.into());
+    if let Some(mut results) = count(query, MAX_RESULTS) {
+        let of = |limit: Option<u32>| limit.and_then(|limit| usize::try_from(limit).ok());
+        let limits = settings.limits;
+        results = results.min(of(limits.results).unwrap_or(results));
+        let per_page = of(limits.tokens_per_page).unwrap_or(TOKENS_PER_PAGE);
+        let all = of(limits.tokens).unwrap_or(results.saturating_mul(per_page));
+        body.insert("max_results".into(), results.into());
+        body.insert("max_tokens".into(), all.min(MAX_TOKENS).into());
+        body.insert(
+            "max_tokens_per_page".into(),
+            per_page.min(MAX_TOKENS).into(),
+        );
     }
     let mut filter = domains(&query.allowed_domains);
     if filter.is_empty() {

@@ -21,8 +21,22 @@ pub struct EngineSettings {
     pub key: Option<Secret>,
     /// The model that searches, for OpenRouter alone. Without it the user's default is asked.
     pub model: Option<String>,
+    /// How much Perplexity sends; no other search engine can be told.
+    pub limits: ResultLimits,
     /// What a search costs that it answers, in US dollars.
     pub price: f64,
+}
+
+/// How much a search engine sends. What is absent follows from the number of results that are asked
+/// for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResultLimits {
+    /// The most results.
+    pub results: Option<u32>,
+    /// The most tokens of all results.
+    pub tokens: Option<u32>,
+    /// The most tokens of a result.
+    pub tokens_per_page: Option<u32>,
 }
 
 impl fmt::Debug for EngineSettings {
@@ -31,6 +45,7 @@ impl fmt::Debug for EngineSettings {
             .field("host", &self.base_url.host_str())
             .field("key", &self.key)
             .field("model", &self.model)
+            .field("limits", &self.limits)
             .field("price", &self.price)
             .finish()
     }

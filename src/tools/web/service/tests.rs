@@ -19,6 +19,7 @@ struct Answers {
     asked: AtomicUsize,
     ended: AtomicUsize,
     waits: bool,
+    is_paused: bool,
     go: Notify,
 }
 
@@ -41,6 +42,10 @@ impl Searcher for Answers {
             }
             self.outcome.lock().clone()
         })
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_paused
     }
 }
 
@@ -284,6 +289,22 @@ async fn nothing_is_asked_beyond_the_budget() {
     // No page is asked for where there is no address of one.
     let refused = tools.open("file:///etc/passwd").await.unwrap_err();
     assert!(!matches!(refused, PageError::Limit(_)), "{refused}");
+}
+
+/// Promise: A search that is sent to no search engine, because all of them have failed, does not
+/// count.
+#[tokio::test]
+async fn a_search_that_is_sent_nowhere_does_not_count() {
+    for is_paused in [false, true] {
+        let answers = Arc::new(Answers {
+            is_paused,
+            ..Answers::default()
+        });
+        let searcher = Arc::clone(&answers) as Arc<dyn Searcher>;
+        let tools = WebTools::new(searcher, Arc::new(NoPages)).within(budget(0).1);
+        let report = tools.search(&request("x")).await;
+        assert_eq!(report.refused.is_none(), is_paused);
+    }
 }
 
 /// Promise: A result that a search engine gives less than half of its points is marked, and stays.

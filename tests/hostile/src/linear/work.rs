@@ -172,6 +172,7 @@ pub(super) fn read_page(input: &[u8]) {
     black_box(excerpt(
         &content.markdown,
         "needle and words",
+        0,
         EXCERPT_CHARS,
     ));
     black_box(find_in_page(&content.markdown, "needle and words"));

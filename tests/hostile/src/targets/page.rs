@@ -30,8 +30,8 @@ pub(super) fn run(input: &[u8]) {
     if let Some(canonical) = content.canonical {
         assert!(page_url(&canonical).is_ok(), "{canonical}");
     }
-    for most in [200, 2_000] {
-        let part = excerpt(&page, &query, most);
+    for (from, most) in [(0, 200), (0, 2_000), (chars / 2, 2_000)] {
+        let part = excerpt(&page, &query, from, most);
         assert!(part.text.chars().count() <= most);
         assert!(part.left_out <= chars);
     }

@@ -24,6 +24,7 @@ fn settings(engine: SearchEngine) -> EngineSettings {
         base_url: Url::parse(base_url).unwrap(),
         key: Secret::new("key-canary"),
         model: None,
+        limits: ResultLimits::default(),
         price: 0.0,
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::tools::web::shown::SearchContext;
 
 const SITES: &str = "site%3Aexample.org+OR+site%3Apubmed.gov+OR+site%3Aa.example\
     +-site%3Aspam.example+-site%3Axn--mnchen-3ya.example";
@@ -74,6 +75,7 @@ fn post_requests_say_all_that_the_search_engine_takes() {
             "https://api.perplexity.ai/search",
             bearer,
             r#"{"query":"Zürich 日本 & co","max_results":7,"#.to_owned()
+                + r#""max_tokens":3584,"max_tokens_per_page":512,"#
                 + &format!(r#""search_domain_filter":{allowed},"#)
                 + r#""search_after_date_filter":"11/21/2026","country":"DE"}"#,
         ),
@@ -148,6 +150,37 @@ fn blocked_domains_are_sent_where_only_one_list_is_taken() {
         openrouter.contains(r#""excluded_domains":["b.example"]"#),
         "{openrouter}"
     );
+}
+
+/// Promise: How much Perplexity sends of the pages that it finds follows from the size of the
+/// context that the client wants, unless the operator has set it.
+#[test]
+fn perplexity_is_told_how_much_to_send() {
+    for (context, usual) in [
+        (SearchContext::Low, (3, 1_536)),
+        (SearchContext::Medium, (5, 2_560)),
+        (SearchContext::High, (10, 5_120)),
+    ] {
+        let query = WebQuery {
+            results: context.results(),
+            ..words("rust")
+        };
+        let (results, tokens) = usual;
+        let wanted =
+            format!(r#""max_results":{results},"max_tokens":{tokens},"max_tokens_per_page":512}}"#);
+        let shown = shown(&request(SearchEngine::Perplexity, &query));
+        assert!(shown.ends_with(&wanted), "{shown}");
+    }
+    let mut settings = settings(SearchEngine::Perplexity);
+    settings.limits = ResultLimits {
+        results: Some(4),
+        tokens: Some(3_000),
+        tokens_per_page: Some(1_000),
+    };
+    let request = SearchEngine::Perplexity.request(&full(), &settings, TODAY);
+    let shown = shown(&request.unwrap());
+    let wanted = r#""max_results":4,"max_tokens":3000,"max_tokens_per_page":1000"#;
+    assert!(shown.contains(wanted), "{shown}");
 }
 
 #[test]
