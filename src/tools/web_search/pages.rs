@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::artifacts::Artifacts;
+use crate::clock::{Clock as _, System};
 use crate::net::blocking::run_at_low_priority;
 use crate::store::{ArtifactRange, NewArtifact};
 use crate::tools::web::page::{FetchStrategy, PAGE_LIFETIME, Page};
@@ -38,6 +39,12 @@ pub(super) struct HeldPage {
     pub(super) page: Arc<Page>,
     /// `None` if there is no room for it.
     pub(super) kept: Option<Box<KeptPage>>,
+}
+
+/// The time in seconds since 1970. The clock of the turn is not read here: a replay, which runs no
+/// tools, gives its readings out in their order.
+pub(super) fn now() -> u64 {
+    System.unix()
 }
 
 impl SessionPages {
@@ -121,7 +128,7 @@ impl SessionPages {
                     url: page.url.clone(),
                     published: page.published.clone(),
                     artifact_id,
-                    read: ctx.environment.clock.unix(),
+                    read: now(),
                 })
             }),
             page,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::functions::{FIND, OPEN, SEARCH};
-use super::pages::{HeldPage, SessionPages};
+use super::pages::{HeldPage, SessionPages, now};
 use super::record;
 use super::settings::HostedSearchSettings;
 use crate::net::blocking::run_at_low_priority;
@@ -312,8 +312,7 @@ impl SearchTurn {
         url: &str,
     ) -> Result<HeldPage, ToolResult> {
         let cache_only = self.settings.cache_only;
-        let now = ctx.environment.clock.unix();
-        if (cache_only || self.pages.is_fresh(url, now))
+        if (cache_only || self.pages.is_fresh(url, now()))
             && let Some(earlier) = self.earlier(ctx, url).await?
         {
             return Ok(earlier);

@@ -117,7 +117,8 @@ fn added_citations_do_not_go_back() {
     for (rounds, kept) in [(vec![Arc::new(rounds)], 1), (Vec::new(), 2)] {
         let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
         let sent = encoded(&source.with_hidden_rounds(rounds), RelayQuirks::default());
-        let sent = sent["input"].as_array().unwrap().last().unwrap();
+        let mut sent = sent["input"].as_array().unwrap().iter();
+        let sent = sent.find(|item| item["role"] == "assistant").unwrap();
         let annotations = |at: usize| sent["content"][at]["annotations"].as_array().unwrap();
         assert_eq!(annotations(0).len(), kept, "{sent}");
         assert_eq!(annotations(0)[kept - 1], own);
