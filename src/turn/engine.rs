@@ -5,6 +5,7 @@
 //! | `answer` | what lives for the whole answer: events, heartbeats, record |
 //! | `round` | one upstream answer within it: attempts, retries, patches, failover |
 //! | `reading` | reads the body of an upstream answer; `read_timer` is when it is not waited for |
+//! | `tool_loop` | what an answer knows of its tools and their rounds |
 //! | `tools` | between two rounds: runs the calls of tools that run in the proxy |
 //!
 //! The commit point: until the first event goes out, a fault is returned and becomes an HTTP
@@ -26,11 +27,12 @@ mod answer;
 mod read_timer;
 mod reading;
 mod round;
+mod tool_loop;
 mod tools;
 
 pub(super) use answer::{Answer, AnswerParts};
 pub(super) use round::Round;
-pub(super) use tools::ToolLoop;
+pub(super) use tool_loop::ToolLoop;
 
 /// When a stream sends something although the provider is silent.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,12 @@
 //! The step between two rounds: runs the calls that the model made of the proxy's tools, and makes
 //! the request of the next round from their results.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use adapters::cited_source::CitedSource;
 use adapters::fault::{Fault, Kind};
-use adapters::hidden_rounds::{ConversationHash, HiddenEntry, HiddenRounds};
+use adapters::hidden_rounds::{ConversationHash, HiddenEntry};
 use adapters::responses::assembler::{HostedItem, RoundItem, WithheldCall};
 use adapters::token_count::text_tokens;
 use adapters::tools::ProxyTool;
@@ -16,14 +15,13 @@ use futures_util::stream::FuturesOrdered;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
+use super::tool_loop::{EndedCall, PlannedCall, ShownSource, ToolLoop, cut_error, key_of};
 use super::{Answer, Step};
 use crate::clock::milliseconds;
 use crate::store::NewToolRun;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
-use crate::turn::routed_history::RoutedHistory;
-use crate::turn::tool_arguments;
-use crate::turn::tool_results::{ANSWER_TOKENS, MIN_ROUND_TOKENS, ResultForModel, RoundResults};
+use crate::turn::tool_results::{ResultForModel, RoundResults};
 use crate::turn::tool_runner::{CallSource, ToolEffect, ToolResult, TurnTools};
 
 /// The most calls of one round that are run. Refused and equal calls have results of their own in
@@ -36,189 +34,6 @@ const NOT_RUN: &str = "Not run: too many calls at once.";
 /// How many more answers the model gets after the last round of calls, to notice that nothing is
 /// run any more; a model that still calls tools ends the answer.
 const ROUNDS_TO_NOTICE: u32 = 2;
-/// The most bytes that are stored of why a call failed.
-const MAX_ERROR_BYTES: usize = 500;
-
-/// The tools of an answer, and what its further rounds are made of. Made with the turn if it has
-/// tools that run in the proxy. Ends with the answer. What the client did not see is kept for its
-/// next request after each round, and when the answer ends, however it does.
-pub(in crate::turn) struct ToolLoop {
-    tools: Arc<dyn TurnTools>,
-    owner: Arc<str>,
-    /// The client's request and the rounds so far.
-    pub(in crate::turn) history: RoutedHistory,
-    /// The rounds that ended with calls of these tools.
-    rounds: u32,
-    /// The last of them in a row in which no call had a tool that could be used.
-    unusable_rounds: u32,
-    /// The calls that were run, and the most that may be.
-    calls: u32,
-    max_calls: Option<u32>,
-    /// The tokens that further results may take.
-    tokens_left: u64,
-    /// The results of calls: an equal call that only reads is not run again. Failures are here
-    /// while their round lasts.
-    known: HashMap<CallKey, ToolResult>,
-    /// The items of these rounds, for the client's next request.
-    hidden: HiddenRounds,
-    /// How many of these items are kept already.
-    kept_items: usize,
-    /// The length of what is stored of them, which the next rounds replace.
-    stored_bytes: usize,
-    /// The conversation up to the last of these items.
-    said: ConversationHash,
-    /// The last item that shows calls of this round.
-    shown: Option<HiddenEntry>,
-    /// The pages that the calls of this round have found or read.
-    sources: Vec<CitedSource>,
-}
-
-/// Name and arguments of a call.
-type CallKey = (String, String);
-
-fn key_of(call: &WithheldCall) -> CallKey {
-    (call.name.clone(), call.arguments.clone())
-}
-
-/// The result of a call, and the parts of it that show sources.
-struct EndedCall {
-    text: String,
-    /// See [`ToolResult::unusable`].
-    unusable: bool,
-    shown: Vec<ShownSource>,
-}
-
-/// A part of a result that shows a source.
-struct ShownSource {
-    /// The place of the source in the record of the turn.
-    source: usize,
-    /// The part, in bytes of the result.
-    part: Range<usize>,
-}
-
-/// What becomes of a call.
-enum PlannedCall {
-    /// It is run, and the client sees this of it meanwhile.
-    Run(ToolEffect, Option<HostedItem>),
-    /// It gets the result of an equal call before it.
-    Repeated,
-    /// It is not run, and the model is told why.
-    Skipped(String),
-    /// Its arguments do not fit the tool, and the model is told why.
-    Mistaken(String),
-}
-
-impl ToolLoop {
-    /// The tools of an answer that has not begun. `max_calls` is the client's `max_tool_calls`.
-    pub(in crate::turn) fn new(
-        tools: Arc<dyn TurnTools>,
-        owner: &Arc<str>,
-        history: RoutedHistory,
-        max_calls: Option<u32>,
-    ) -> Self {
-        let most = history.config.tools.max_calls;
-        let max_calls = max_calls.into_iter().chain(most).min();
-        Self {
-            tools,
-            owner: Arc::clone(owner),
-            history,
-            rounds: 0,
-            unusable_rounds: 0,
-            calls: 0,
-            max_calls,
-            tokens_left: ANSWER_TOKENS,
-            known: HashMap::new(),
-            hidden: HiddenRounds::default(),
-            kept_items: 0,
-            stored_bytes: 0,
-            said: ConversationHash::default(),
-            shown: None,
-            sources: Vec::new(),
-        }
-    }
-
-    /// Decides what becomes of a call. `planned` are the calls of this round that are run.
-    fn plan(&mut self, call: &WithheldCall, planned: &mut HashSet<CallKey>) -> PlannedCall {
-        let limits = self.history.config.tools;
-        let max_rounds = limits.max_rounds;
-        if self.rounds > max_rounds {
-            return PlannedCall::Skipped(format!(
-                "Tool call skipped: the limit of {max_rounds} rounds of tool calls is reached. Answer with what you have."
-            ));
-        }
-        if self.tokens_left < MIN_ROUND_TOKENS {
-            return PlannedCall::Skipped(format!(
-                "Tool call skipped: the limit of {ANSWER_TOKENS} tokens for all results is reached. Answer with what you have."
-            ));
-        }
-        let name = ProxyTool::original_name(&call.name);
-        let tools = self.history.source.proxy_tools();
-        let tool = tools.iter().find(|tool| tool.name == name);
-        let schema = tool.map_or("{}", |tool| tool.parameters.as_str());
-        if let Err(mistake) = tool_arguments::check(schema, &call.arguments) {
-            return PlannedCall::Mistaken(mistake);
-        }
-        let effect = self.tools.effect(name);
-        let key = key_of(call);
-        if effect.is_read_only && (self.known.contains_key(&key) || planned.contains(&key)) {
-            return PlannedCall::Repeated;
-        }
-        if let Some(most) = self.max_calls.filter(|most| self.calls >= *most) {
-            return PlannedCall::Skipped(format!(
-                "Tool call skipped: the limit of {most} tool calls is reached. Answer with what you have."
-            ));
-        }
-        self.calls += 1;
-        planned.insert(key);
-        let timeout = effect.timeout.min(limits.call_timeout);
-        let effect = ToolEffect { timeout, ..effect };
-        PlannedCall::Run(effect, self.tools.shown(call))
-    }
-
-    /// Counts a round in which no call had a tool that could be used. Ends the answer if that was
-    /// the last one that it may have.
-    fn count_unusable_round(&mut self, ended: &[EndedCall]) -> Result<(), Fault> {
-        if !ended.iter().all(|call| call.unusable) {
-            self.unusable_rounds = 0;
-            return Ok(());
-        }
-        self.unusable_rounds += 1;
-        let most = self.history.config.tools.max_unusable_rounds;
-        if self.unusable_rounds < most {
-            return Ok(());
-        }
-        let last = ended.last().map_or("", |call| &call.text);
-        let last = cut_error(last);
-        let message = format!(
-            "Tool execution failed: in {most} rounds in a row no tool that the model called could be used. The last one: {last}"
-        );
-        Err(Fault::new(Kind::Internal, message))
-    }
-
-    /// Adds the items of a finished round to the hidden ones. `results` are the outputs of the
-    /// withheld calls, if there are any.
-    fn record_round(&mut self, items: &[RoundItem<'_>], results: &[Arc<str>]) {
-        let entries = &mut self.hidden.entries;
-        for item in items {
-            match item {
-                RoundItem::Shown(json) => {
-                    entries.extend(HiddenEntry::of_shown(json, &mut self.said));
-                }
-                RoundItem::Withheld(call) => {
-                    let items = call.items.iter();
-                    entries.extend(items.map(|json| HiddenEntry::Hidden(json.as_str().into())));
-                }
-            }
-        }
-        entries.extend(results.iter().cloned().map(HiddenEntry::Hidden));
-        for source in self.sources.drain(..).map(HiddenEntry::Source) {
-            if !entries.contains(&source) {
-                entries.push(source);
-            }
-        }
-    }
-}
-
 impl Answer<'_> {
     /// Runs the calls of the round that ended, and returns the step that follows: another round,
     /// or none if the client has calls to run as well.
@@ -518,12 +333,6 @@ impl Answer<'_> {
     }
 }
 
-/// Why a call failed, not too long.
-fn cut_error(text: &str) -> &str {
-    let end = text.floor_char_boundary(MAX_ERROR_BYTES);
-    text.get(..end).unwrap_or_default().trim_end()
-}
-
 /// Runs a call. One that takes too long is dropped.
 async fn run_call(
     ctx: &TurnContext,
@@ -549,25 +358,4 @@ async fn run_call(
         result: &result,
     });
     (result, began..Instant::now())
-}
-
-impl ToolLoop {
-    /// Keeps the rounds so far, if there are more than are kept: the client may go on from what it
-    /// got before the answer ends, also if the process is killed meanwhile.
-    fn remember(&mut self) {
-        let items = self.hidden.entries.len();
-        if items > self.kept_items && self.hidden.has_hidden() {
-            let (shared, session) = (&self.history.shared, &self.history.session.id);
-            let rounds = Arc::new(self.hidden.clone());
-            self.stored_bytes =
-                shared.keep_hidden_rounds(&self.owner, session, &rounds, self.stored_bytes);
-            self.kept_items = items;
-        }
-    }
-}
-
-impl Drop for ToolLoop {
-    fn drop(&mut self) {
-        self.remember();
-    }
 }

@@ -2,17 +2,15 @@
 //! each page, which has no way to the network but [`GuardedProxy`].
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use std::{fs, io, thread};
+use std::sync::{Arc, Once};
 
-use tempfile::TempDir;
 use thiserror::Error;
 use tokio::process::Command;
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use url::Url;
 
+use super::browser_profile::BrowserProfile;
 use super::guarded_proxy::GuardedProxy;
 use super::{FetchLimits, FetchedPage};
 use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory, SharedMemory};
@@ -24,9 +22,6 @@ const BROWSERS: usize = 2;
 /// Starts the browser, which is the first argument, with limits that its processes have too: no
 /// core files, and 2 GiB for each to write to. They map much more.
 const LIMITED: &str = "ulimit -c 0; ulimit -d 2097152; exec \"$0\" \"$@\"";
-/// How often a profile is deleted whose last processes are just ending, and how long it waits.
-const DELETIONS: u32 = 100;
-const DELETION_PAUSE: Duration = Duration::from_millis(20);
 /// What is in the page that Chromium shows in place of one that it cannot load.
 const ERROR_PAGE: &str = "id=\"main-frame-error\"";
 
@@ -86,6 +81,8 @@ pub struct Chromium {
     memory: ProcessMemory,
     limits: ChildLimits,
     browsers: Semaphore,
+    /// Whether the profiles of programs that were killed are deleted.
+    swept: Arc<Once>,
 }
 
 impl Chromium {
@@ -106,6 +103,7 @@ impl Chromium {
                 bytes: limits.bytes,
             },
             browsers: Semaphore::new(BROWSERS),
+            swept: Arc::new(Once::new()),
         }
     }
 
@@ -113,8 +111,12 @@ impl Chromium {
     /// deletes its profile.
     pub async fn content(&self, url: &Url) -> Result<FetchedPage, ChromiumError> {
         let _browser = self.browsers.acquire().await;
-        let profile = spawn_blocking(Profile::new).await.map_err(failed)?;
-        let profile = profile.map_err(failed)?;
+        let swept = Arc::clone(&self.swept);
+        let profile = spawn_blocking(move || {
+            swept.call_once(BrowserProfile::delete_abandoned);
+            BrowserProfile::new()
+        });
+        let profile = profile.await.map_err(failed)?.map_err(failed)?;
         let proxy = GuardedProxy::bind(self.dialler.clone()).await;
         let proxy = proxy.map_err(failed)?;
         let command = self.command(&profile.path, &proxy, url);
@@ -162,43 +164,6 @@ impl Chromium {
             .arg(url.as_str());
         command
     }
-}
-
-/// The folder of one browser. It is deleted when it is dropped, which is after the browser was
-/// ended.
-struct Profile {
-    path: PathBuf,
-    folder: Option<TempDir>,
-}
-
-impl Profile {
-    fn new() -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("respondent-").tempdir()?;
-        Ok(Self {
-            path: folder.path().to_owned(),
-            folder: Some(folder),
-        })
-    }
-}
-
-impl Drop for Profile {
-    fn drop(&mut self) {
-        if let (Some(folder), Ok(runtime)) = (self.folder.take(), Handle::try_current()) {
-            runtime.spawn_blocking(move || delete(folder));
-        }
-    }
-}
-
-/// Processes that were ended a moment ago may still write.
-fn delete(folder: TempDir) {
-    let path = folder.keep();
-    for _ in 0..DELETIONS {
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => thread::sleep(DELETION_PAUSE),
-            _ => return,
-        }
-    }
-    tracing::warn!(folder = %path.display(), "the profile of a browser was not deleted");
 }
 
 fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ChromiumError {

@@ -1,6 +1,6 @@
 //! Gets pages. [`native`] asks the server itself, [`browserless`] a browser elsewhere, `chromium`
-//! one on this machine, whose way to the network is `guarded_proxy`; [`robots`] keeps the rules of
-//! servers for robots.
+//! one on this machine, whose way to the network is `guarded_proxy` and whose folder is a
+//! `browser_profile`; [`robots`] keeps the rules of servers for robots.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,6 +12,8 @@ use url::Url;
 use super::client::WebError;
 use crate::net::memory::SharedMemory;
 
+#[cfg(feature = "chromium")]
+mod browser_profile;
 pub mod browserless;
 #[cfg(feature = "chromium")]
 pub mod chromium;
