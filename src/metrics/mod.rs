@@ -116,8 +116,8 @@ metrics! {
         add("memory_bytes", "Memory in use that is counted, by purpose");
     memory_limit: Gauge = add("memory_limit_bytes", "The limit of this memory");
     tasks: Gauge = add("tasks", "Tasks of the runtime that have not ended");
-    tool_calls: Counters<2> =
-        add("tool_calls", "Calls of tools that run in the proxy, by tool and result");
+    tool_calls: Counters<3> =
+        add("tool_calls", "Calls of tools that run in the proxy, by tool, result and client");
     refused: Counters<1> = add("refused_requests", "Requests that the guard or a limit refused");
 }
 
@@ -388,10 +388,15 @@ impl Metrics {
         self.waiting_deliveries.get_or_create(&[name]).set(waiting);
     }
 
-    /// Counts a call of a tool that runs in the proxy.
-    pub fn tool_called(&self, tool: &str, failed: bool) {
+    /// Counts a call of a tool that runs in the proxy. There are as many owners as clients in the
+    /// configuration.
+    pub fn tool_called(&self, owner: &str, tool: &str, failed: bool) {
         let result = if failed { "failed" } else { "completed" };
-        let labels = [("tool", tool.to_owned().into()), ("result", result.into())];
+        let labels = [
+            ("tool", tool.to_owned().into()),
+            ("result", result.into()),
+            ("client", owner.to_owned().into()),
+        ];
         self.tool_calls.get_or_create(&labels).inc();
     }
 

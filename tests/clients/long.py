@@ -227,8 +227,8 @@ def main() -> int:
             retries = proxy.counted("respondent_upstream_retries_total")
             healed = proxy.counted("respondent_healed_total")
             ran = proxy.counted("respondent_tool_calls_total")
-            ran_well = proxy.counted('respondent_tool_calls_total{tool="web_search",result="completed"}')
-            ran_well += proxy.counted('respondent_tool_calls_total{tool="open_page",result="completed"}')
+            ran_well = proxy.counted('respondent_tool_calls_total{tool="web_search",result="completed",client="local"}')
+            ran_well += proxy.counted('respondent_tool_calls_total{tool="open_page",result="completed",client="local"}')
             if not chosen.strict:
                 refused = [request["refusal"] for request in player.requests() if request["refusal"]]
     finally:

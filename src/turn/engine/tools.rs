@@ -236,9 +236,9 @@ impl Answer<'_> {
                     };
                     status = if result.failed { "failed" } else { "completed" };
                     self.record.tool_cost += tools.tools.take_cost();
-                    self.record
-                        .metrics
-                        .tool_called(ProxyTool::original_name(&call.name), result.failed);
+                    let name = ProxyTool::original_name(&call.name);
+                    let metrics = &self.record.metrics;
+                    metrics.tool_called(&ctx.owner, name, result.failed);
                     self.assembler.add_sources(result.sources.iter().cloned());
                     tools.sources.extend_from_slice(&result.sources);
                     if shown.is_some() {

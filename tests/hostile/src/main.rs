@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::available_parallelism;
@@ -28,6 +29,9 @@ struct Options {
     /// Only the cases whose name contains this text
     #[arg(default_value = "")]
     only: String,
+    /// Give each form of input one of N parts of all pairs of fragments
+    #[arg(long, value_name = "N", default_value = "16")]
+    parts: NonZeroUsize,
     /// Print every case with its instructions for each byte or element
     #[arg(long)]
     verbose: bool,
@@ -52,7 +56,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let cases = if options.self_test {
         planted()
     } else {
-        cases()
+        cases(options.parts.get())
     };
     if let Some(plan) = &options.plan {
         run_plan(&cases, plan)?;
@@ -106,7 +110,7 @@ fn check<'c>(
         .iter()
         .flat_map(|case| [at(case, 1), at(case, GROWTH)])
         .collect();
-    let mut counts = count(&plan, options.self_test)?;
+    let mut counts = count(&plan, options)?;
     let cost = |counts: &HashMap<_, u64>, case: &usize, factor: usize| {
         counts.get(&at(case, factor)).copied().unwrap_or_default()
     };
@@ -128,7 +132,7 @@ fn check<'c>(
         .iter()
         .map(|case| at(case, GROWTH * GROWTH))
         .collect();
-    counts.extend(count(&plan, options.self_test)?);
+    counts.extend(count(&plan, options)?);
     let mut failed = Vec::new();
     for case in chosen {
         let fails = doubtful.contains(case) && !is_linear(&counts, case, GROWTH);
@@ -167,7 +171,7 @@ fn run_plan(cases: &[Case], plan: &Path) -> anyhow::Result<()> {
 
 /// Counts the instructions of each measurement, in as many processes as there are cores. Cases of
 /// one form follow each other and take about as long, so each process gets some of every form.
-fn count(plan: &[Measurement], self_test: bool) -> anyhow::Result<HashMap<Measurement, u64>> {
+fn count(plan: &[Measurement], options: &Options) -> anyhow::Result<HashMap<Measurement, u64>> {
     let folder = tempfile::tempdir()?;
     let cores = available_parallelism()?.get();
     let mut running = Vec::new();
@@ -176,7 +180,7 @@ fn count(plan: &[Measurement], self_test: bool) -> anyhow::Result<HashMap<Measur
         let part: Vec<Measurement> = plan.iter().filter(of_this).copied().collect();
         let folder = folder.path().join(number.to_string());
         fs::create_dir(&folder)?;
-        running.push((start(&part, &folder, self_test)?, part, folder));
+        running.push((start(&part, &folder, options)?, part, folder));
     }
     let mut counts = HashMap::new();
     for (process, part, folder) in running {
@@ -193,7 +197,7 @@ fn count(plan: &[Measurement], self_test: bool) -> anyhow::Result<HashMap<Measur
 
 /// Starts this program under callgrind. It counts within the measured function alone, and writes a
 /// file whenever that ends.
-fn start(plan: &[Measurement], folder: &Path, self_test: bool) -> anyhow::Result<Child> {
+fn start(plan: &[Measurement], folder: &Path, options: &Options) -> anyhow::Result<Child> {
     let lines = plan
         .iter()
         .map(|Measurement { case, size }| format!("{case} {size}\n"));
@@ -209,7 +213,8 @@ fn start(plan: &[Measurement], folder: &Path, self_test: bool) -> anyhow::Result
             folder.join("counts").display()
         ))
         .arg(std::env::current_exe()?)
-        .args(self_test.then_some("--self-test"))
+        .args(options.self_test.then_some("--self-test"))
+        .arg(format!("--parts={}", options.parts))
         .arg("--plan")
         .arg(list)
         .stdout(Stdio::null())

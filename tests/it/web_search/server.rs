@@ -305,14 +305,15 @@ async fn searches_over_a_websocket() {
     assert_eq!(engine.requests().len(), 1);
 }
 
-/// Promise: What tools of the proxy did is counted: calls by tool and result, searches by engine.
+/// Promise: What tools of the proxy did is counted: calls by tool, result and client, searches by
+/// engine.
 #[kit::test]
 async fn searches_are_counted() {
     let (player, engine) = (player(PlayerWire::Chat).await, engine().await);
     let proxy = Proxy::start_with(&player, setup(&engine)).await;
     push_search(&player);
     proxy.response(&body(&question())).await;
-    let labels = r#"tool="web_search",result="completed""#;
+    let labels = r#"tool="web_search",result="completed",client="local""#;
     assert!((proxy.metric("respondent_tool_calls_total", labels).await - 1.0).abs() < f64::EPSILON);
 }
 

@@ -14,9 +14,6 @@ use forms::FORMS;
 use series::SERIES;
 use texts::Pattern;
 
-/// Each form gets one of so many parts of all pairs of fragments.
-const PARTS: usize = 16;
-
 /// One kind of input, and what is done with it.
 pub struct Case {
     /// `work: input`, unique.
@@ -54,10 +51,10 @@ fn respondent_linear_measured(work: fn(&[u8]), input: &[u8]) {
     black_box(input);
 }
 
-/// All cases.
-pub fn cases() -> Vec<Case> {
-    let of_texts = FORMS.iter().enumerate().flat_map(|(number, form)| {
-        let pairs = Pattern::any_two(number, PARTS);
+/// All cases. Each form gets one of `parts` parts of all pairs of fragments.
+pub fn cases(parts: usize) -> Vec<Case> {
+    let of_texts = FORMS.iter().enumerate().flat_map(move |(number, form)| {
+        let pairs = Pattern::any_two(number, parts);
         Pattern::all().chain(pairs).map(move |pattern| Case {
             name: format!("{}: {pattern:?}", form.name),
             size: form.size,
