@@ -13,13 +13,13 @@ pub struct CitedSource {
     pub title: String,
     /// Where the whole page is kept, if it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<Box<KeptPage>>,
+    pub kept: Option<Box<PageArtifact>>,
 }
 
 /// A page that was read, and that is kept whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeptPage {
+pub struct PageArtifact {
     /// Where it was at last, after redirects.
     pub url: String,
     /// When it was published, as the page says it.
@@ -31,12 +31,21 @@ pub struct KeptPage {
     pub read: u64,
 }
 
+/// A source that a turn knows from one of its items on.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownSource<'a> {
+    /// The page.
+    pub source: &'a CitedSource,
+    /// The index of the first item that may rest on it.
+    pub from: usize,
+}
+
 impl CitedSource {
     /// Its texts, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let kept = self.kept.as_ref().map_or(0, |kept| {
             let published = kept.published.as_ref().map_or(0, String::len);
-            size_of::<KeptPage>() + kept.url.len() + kept.artifact_id.len() + published
+            size_of::<PageArtifact>() + kept.url.len() + kept.artifact_id.len() + published
         });
         self.url.len() + self.title.len() + kept
     }
@@ -44,7 +53,7 @@ impl CitedSource {
     /// Its texts, to be changed.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let kept = self.kept.iter_mut().flat_map(|kept| {
-            let KeptPage {
+            let PageArtifact {
                 url,
                 published,
                 artifact_id,

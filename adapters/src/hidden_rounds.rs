@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::cited_source::CitedSource;
+use crate::cited_source::{CitedSource, KnownSource};
 use crate::item_text::message_text;
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -81,7 +81,16 @@ impl HiddenRounds {
         entries.any(|entry| matches!(entry, HiddenEntry::Hidden(_)))
     }
 
-    /// The size of the hidden items and anchors in bytes.
+    /// The same rounds, of which no source is known.
+    #[must_use]
+    pub fn without_sources(&self) -> Self {
+        let is_kept = |entry: &&HiddenEntry| !matches!(entry, HiddenEntry::Source(_));
+        Self {
+            entries: self.entries.iter().filter(is_kept).cloned().collect(),
+        }
+    }
+
+    /// The size of the hidden items, sources and anchors in bytes.
     pub fn bytes(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match entry {
             HiddenEntry::Hidden(json) => json.len(),
@@ -91,25 +100,22 @@ impl HiddenRounds {
         entries.sum::<usize>() + self.entries.len() * size_of::<HiddenEntry>()
     }
 
-    /// The pages that its calls have found or read.
-    fn sources(&self) -> impl Iterator<Item = &CitedSource> {
-        self.entries.iter().filter_map(|entry| match entry {
-            HiddenEntry::Source(source) => Some(source),
-            _ => None,
-        })
-    }
-
-    /// Adds where the hidden items belong: each with the index of the item before which it does.
-    /// Goes backwards from the last item that the client got, the entry `anchor` at the item `at`,
-    /// as long as the history has the items that the client got; what was hidden before them is
-    /// left out. Returns the index of the first of these items.
+    /// Adds where the hidden items belong, and from where on the sources are known: each with the
+    /// index of the item before which it does. Goes backwards from the last item that the client
+    /// got, the entry `anchor` at the item `at`, as long as the history has the items that the
+    /// client got; what was hidden before them is left out. Returns the index of the first of these
+    /// items.
     fn add_insertions<'a>(
         &'a self,
         items: &[Item<'_>],
         (at, anchor): (usize, usize),
-        insertions: &mut Vec<(usize, &'a str)>,
+        placed: &mut PlacedEntries<'a>,
     ) -> usize {
-        let first = insertions.len();
+        let PlacedEntries {
+            insertions,
+            sources,
+        } = placed;
+        let (first, first_source) = (insertions.len(), sources.len());
         let mut cursor = at;
         let mut before = shown_before(items, cursor);
         for entry in self.entries.iter().take(anchor).rev() {
@@ -118,7 +124,11 @@ impl HiddenRounds {
                     insertions.push((cursor, json));
                     continue;
                 }
-                (HiddenEntry::Hosted(_) | HiddenEntry::Source(_), _) => continue,
+                (HiddenEntry::Source(source), _) => {
+                    sources.push((cursor, source));
+                    continue;
+                }
+                (HiddenEntry::Hosted(_), _) => continue,
                 (_, None) => false,
                 (HiddenEntry::Message(_), Some((_, item))) => is_answer(item),
                 (HiddenEntry::Reasoning, Some((_, item))) => item.kind == ItemKind::Reasoning,
@@ -139,15 +149,19 @@ impl HiddenRounds {
         if let Some(added) = insertions.get_mut(first..) {
             added.reverse();
         }
-        let after = self.entries.iter().skip(anchor + 1);
-        insertions.extend(after.filter_map(|entry| match entry {
-            HiddenEntry::Hidden(json) => Some((at + 1, json.as_ref())),
-            HiddenEntry::Message(_)
-            | HiddenEntry::Reasoning
-            | HiddenEntry::Call(_)
-            | HiddenEntry::Hosted(_)
-            | HiddenEntry::Source(_) => None,
-        }));
+        if let Some(added) = sources.get_mut(first_source..) {
+            added.reverse();
+        }
+        for entry in self.entries.iter().skip(anchor + 1) {
+            match entry {
+                HiddenEntry::Hidden(json) => insertions.push((at + 1, json)),
+                HiddenEntry::Source(source) => sources.push((at + 1, source)),
+                HiddenEntry::Message(_)
+                | HiddenEntry::Reasoning
+                | HiddenEntry::Call(_)
+                | HiddenEntry::Hosted(_) => {}
+            }
+        }
         cursor
     }
 
@@ -160,6 +174,14 @@ impl HiddenRounds {
             Some((*position, index))
         })
     }
+}
+
+/// What is put into a history: each with the index of the item before which it belongs.
+#[derive(Default)]
+struct PlacedEntries<'a> {
+    /// Items, as JSON.
+    insertions: Vec<(usize, &'a str)>,
+    sources: Vec<(usize, &'a CitedSource)>,
 }
 
 /// A hash of all that the user and the model have said up to an item, without white space. It tells
@@ -246,10 +268,9 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
         .filter_map(|round| Some((round.anchor(&positions)?, round)))
         .collect();
     anchored.sort_by_key(|(anchor, _)| *anchor);
-    let mut insertions = Vec::new();
+    let mut placed = PlacedEntries::default();
     for (anchor, round) in anchored {
-        turn.known_sources.extend(round.sources());
-        let first = round.add_insertions(&turn.items, anchor, &mut insertions);
+        let first = round.add_insertions(&turn.items, anchor, &mut placed);
         let (last, _) = anchor;
         // One before the first shown item is also the index of a hidden item.
         let first = shown_before(&turn.items, first).map_or(0, |(index, _)| index);
@@ -257,7 +278,16 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
             item.is_told_elsewhere |= is_hosted(item) && !item.is_of_upstream();
         }
     }
+    let PlacedEntries {
+        mut insertions,
+        sources,
+    } = placed;
     insertions.sort_by_key(|(at, _)| *at);
+    let known = sources.into_iter().map(|(at, source)| KnownSource {
+        source,
+        from: at + insertions.partition_point(|(other, _)| *other <= at),
+    });
+    turn.known_sources.extend(known);
     insert(turn, &insertions);
 }
 

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use strum::EnumString;
 
 pub(crate) use self::item_fields::ItemFields;
-use crate::cited_source::CitedSource;
+use crate::cited_source::KnownSource;
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json::string_value;
@@ -60,9 +60,8 @@ pub struct Turn<'a> {
     pub dropped_tools: Vec<String>,
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
-    /// The pages that tools of the proxy have found or read for earlier answers of this
-    /// conversation, the oldest first.
-    pub known_sources: Vec<&'a CitedSource>,
+    /// The pages that tools of the proxy have found or read in this conversation, the oldest first.
+    pub known_sources: Vec<KnownSource<'a>>,
     /// Which of the tools the model may or must call.
     pub tool_choice: ToolChoice,
     /// Whether the model may call several tools in one answer; `None` if the client

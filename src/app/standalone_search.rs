@@ -17,6 +17,7 @@ use super::web::{parsed, search_is_off, wrong};
 use super::{AppState, respond_with_json};
 use crate::net::{Owner, bounded_id};
 use crate::serve::DecodedRequest;
+use crate::tools::page_artifacts::PageArtifacts;
 use crate::tools::web::commands::{CommandSettings, ReferencedResult, WebCommands, run_commands};
 use crate::tools::web::search::UserLocation;
 use crate::tools::web::shown::SearchContext;
@@ -102,7 +103,8 @@ pub(super) async fn run(
     let session = bounded_id(asked.id.into());
     let references = &app.web.references;
     let mut call = references.begin_call(&owner, &session).await;
-    let output = run_commands(&tools, &mut call, &commands, &settings).await;
+    let pages = PageArtifacts::new(app.service.all_artifacts(), &owner, &session);
+    let output = run_commands(&tools, &pages, &mut call, &commands, &settings).await;
     references.keep(&owner, &session, &call).await;
     if let Some(refused) = output.refused {
         return Err(refused.into());

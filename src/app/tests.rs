@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use excerpts::OutputKind;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::ResponseStore;
 use crate::secrets::Token;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService};
+use crate::store::ArtifactFilter;
 use crate::tools::live::LiveWebTools;
 use crate::tools::web::page::{FetchStrategy, Page, PageError, PageFuture, PageReader};
 use crate::tools::web::search::{
@@ -519,6 +521,13 @@ async fn the_searches_of_codex_are_answered() {
             .0
             .contains(": 1000 or more\nL3: Some words")
     );
+    // The page is kept whole.
+    let of_session = ArtifactFilter {
+        session: Some("s".to_owned()),
+        ..ArtifactFilter::default()
+    };
+    let kept = app.service.artifacts().list(&of_session).await.unwrap();
+    assert_eq!((kept.len(), kept[0].kind), (1, OutputKind::WebOrSearch));
     let (unknown, _) = ask("other", open, 2_500).await;
     assert!(
         unknown.contains("\"turn0search1\" is no reference of this session"),

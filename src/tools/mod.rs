@@ -1,11 +1,13 @@
 //! Tools that run in the proxy.
 //!
 //! [`web`] searches the web and reads its pages, and needs nothing of the rest of the program;
-//! [`setup`] makes its tools of a configuration, [`live`] keeps those of a server, and
-//! [`stored_references`] what sessions were shown.
+//! [`setup`] makes its tools of a configuration, [`live`] keeps those of a server,
+//! [`stored_references`] what sessions were shown, and [`page_artifacts`] the pages that they have
+//! read.
 //! [`web_search`] lets models use them in turns.
 
 pub mod live;
+pub mod page_artifacts;
 pub mod setup;
 pub mod stored_references;
 pub mod web;

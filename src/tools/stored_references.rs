@@ -64,13 +64,14 @@ impl StoredReferences {
 
     /// Stores the ids that a call has made. Waits for the disk, but not for long.
     pub async fn keep(&self, owner: &Arc<str>, session: &str, call: &ReferencesCall<'_>) {
-        let Some(store) = self.store.get().filter(|_| !call.made().ids.is_empty()) else {
+        let made = call.made();
+        let Some(store) = self.store.get().filter(|_| !made.is_empty()) else {
             return;
         };
         let row = SessionRow {
             owner: owner.to_string(),
             session: session.to_owned(),
-            text: serde_json::to_string(call.made()).unwrap_or_default(),
+            text: serde_json::to_string(&made).unwrap_or_default(),
             accessed: System.unix(),
         };
         let stored = tokio::time::timeout(PATIENCE, store.put_web_references(row)).await;

@@ -68,7 +68,7 @@ pub(super) struct Failover {
     /// The ids of the artifacts that could not be kept, neither on disk nor in memory.
     unkept: BTreeSet<String>,
     /// The point from which on the outputs of the session are sent whole, if they are.
-    whole: Option<UnshortenedFrom>,
+    unshortened_from: Option<UnshortenedFrom>,
 }
 
 /// How a prompt compares with that of the response that the client named.
@@ -153,7 +153,7 @@ impl Failover {
 
     /// The same order, whether or not providers are down.
     fn without_health_check(ctx: &TurnContext, history: &RoutedHistory) -> Self {
-        let whole = history
+        let unshortened_from = history
             .shared
             .whole_session(&ctx.owner, &history.session.id);
         let mut failover = Self {
@@ -169,7 +169,7 @@ impl Failover {
             remaining: history.routes.clone().into(),
             source: None,
             unkept: BTreeSet::new(),
-            whole,
+            unshortened_from,
         };
         if failover.remaining.len() > 1
             && let Some(current) = failover
@@ -402,7 +402,7 @@ impl Failover {
         usage: Usage,
     ) -> bool {
         let is_shortened = match self.config.context.outputs {
-            OutputPolicy::Adaptive | OutputPolicy::Fixed => self.whole.is_none(),
+            OutputPolicy::Adaptive | OutputPolicy::Fixed => self.unshortened_from.is_none(),
             OutputPolicy::Whole => false,
         };
         let (Some(price), true) = (&attempt.route.model.price, is_shortened) else {

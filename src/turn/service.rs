@@ -130,6 +130,11 @@ impl Service {
         &self.slots
     }
 
+    /// The artifacts of all owners.
+    pub fn all_artifacts(&self) -> Artifacts {
+        self.shared.artifacts.clone()
+    }
+
     /// The stored tool outputs of the operator, to be read back.
     pub fn artifacts(&self) -> OwnerArtifacts {
         let keep_days = self.config.load().artifacts.keep_days;

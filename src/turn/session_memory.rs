@@ -133,6 +133,10 @@ impl RememberedSession {
     }
 
     fn put_hidden_rounds(&mut self, rounds: &Arc<HiddenRounds>) {
+        let mut rounds = Arc::clone(rounds);
+        if rounds.bytes() > HIDDEN_LIMIT {
+            rounds = Arc::new(rounds.without_sources());
+        }
         let (bytes, anchors) = (rounds.bytes(), rounds.anchors().count());
         if bytes > HIDDEN_LIMIT || anchors == 0 {
             return;
@@ -140,7 +144,7 @@ impl RememberedSession {
         let share = bytes.div_ceil(anchors);
         for anchor in rounds.anchors() {
             let key = (RecordKind::HiddenRounds, anchor.to_owned());
-            let value = RecordValue::Rounds(Arc::clone(rounds), share);
+            let value = RecordValue::Rounds(Arc::clone(&rounds), share);
             self.records.put(key, value);
         }
         self.has_hidden_rounds = true;

@@ -74,7 +74,7 @@ impl SharedState {
             failed_requests: self.memory.failed_requests(owner, session, prompt),
             outputs: config.context.outputs,
             retention: self.artifacts.retention(),
-            whole: self.whole_session(owner, session),
+            unshortened_from: self.whole_session(owner, session),
             ..TurnState::default()
         };
         for route in routes {
@@ -189,7 +189,7 @@ impl SharedState {
         if let Some(recorded) = state.cache_diagnostics {
             memory.set_cache_diagnostics(owner, session, recorded);
         }
-        if let Some(from) = &state.whole {
+        if let Some(from) = &state.unshortened_from {
             self.send_whole(owner, session, from.clone());
         }
         self.recorded_identity.lock().clone_from(&state.identity);

@@ -57,8 +57,8 @@ pub struct TurnState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_diagnostics: Option<PromptCacheDiagnostics>,
     /// The point from which on the outputs of the session were sent whole, if they were.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub whole: Option<UnshortenedFrom>,
+    #[serde(skip_serializing_if = "Option::is_none", alias = "whole")]
+    pub unshortened_from: Option<UnshortenedFrom>,
     /// Whether the turn was stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,

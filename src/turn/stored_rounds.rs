@@ -115,7 +115,7 @@ impl fmt::Debug for StoredRounds {
 mod tests {
     use std::collections::HashSet;
 
-    use adapters::cited_source::{CitedSource, KeptPage};
+    use adapters::cited_source::{CitedSource, PageArtifact};
     use adapters::hidden_rounds::HiddenEntry;
 
     use super::*;
@@ -135,7 +135,7 @@ mod tests {
                 HiddenEntry::Source(CitedSource {
                     url: "https://a.example/".to_owned(),
                     title: "A".to_owned(),
-                    kept: Some(Box::new(KeptPage::default())),
+                    kept: Some(Box::new(PageArtifact::default())),
                 }),
             ],
         };

@@ -111,7 +111,7 @@ pub struct ToolResult {
     pub failed: bool,
     /// Whether the tool could not be used at all, whatever it was asked for: rounds of such calls
     /// end the answer, see `max_unusable_rounds` in `[tools]`. A page that cannot be read and a
-    /// search without results are none.
+    /// search without results do not count.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unusable: bool,
     /// What the client sees of the finished call, if it saw the beginning.

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use self::parse::{parse, read_tools, read_updates};
 use super::request_body::read_items;
-use crate::cited_source::CitedSource;
+use crate::cited_source::{CitedSource, KnownSource};
 use crate::compact;
 use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
@@ -54,8 +54,8 @@ pub struct TurnSource {
     hidden_rounds: Vec<Arc<HiddenRounds>>,
     /// The items of the rounds of this turn, as JSON.
     rounds: Vec<Arc<str>>,
-    /// The pages that the calls of these rounds have found.
-    round_sources: Vec<CitedSource>,
+    /// The pages that the calls of these rounds have found, each with the number of items so far.
+    round_sources: Vec<(usize, CitedSource)>,
     /// See [`Controls::least_effort`](crate::turn::Controls::least_effort).
     least_effort: bool,
     /// The items that the summary of the history repeats, if the client does not send them.
@@ -209,7 +209,10 @@ impl TurnSource {
         sources: &[CitedSource],
     ) -> Self {
         self.rounds.extend(items);
-        self.round_sources.extend_from_slice(sources);
+        let so_far = self.rounds.len();
+        let sources = sources.iter().cloned();
+        self.round_sources
+            .extend(sources.map(|source| (so_far, source)));
         self
     }
 
@@ -291,9 +294,15 @@ impl TurnSource {
         self.stop.check()?;
         hidden_rounds::restore(&self.hidden_rounds, &mut turn);
         let rounds = self.rounds.iter();
+        let before_rounds = turn.items.len();
         turn.items
             .extend(rounds.filter_map(|json| Item::hidden(json)));
-        turn.known_sources.extend(&self.round_sources);
+        let sources = self.round_sources.iter();
+        let sources = sources.map(|(so_far, source)| KnownSource {
+            source,
+            from: before_rounds + so_far,
+        });
+        turn.known_sources.extend(sources);
         if !self.rounds.is_empty() {
             turn.tool_choice = std::mem::take(&mut turn.tool_choice).relaxed();
         }

@@ -240,7 +240,7 @@ impl RecordedTurn {
             outputs: self.state_before.outputs,
             retention: self.state_before.retention,
             cached_price: attempt.cached_price,
-            unshortened_from: self.state_before.whole.clone(),
+            unshortened_from: self.state_before.unshortened_from.clone(),
         };
         let unkept = &self.state_before.unkept;
         let plan = plan_with_unkept(&turn, &bounds, &NoCache, unkept);

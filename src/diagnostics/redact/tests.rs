@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use adapters::cited_source::{CitedSource, KeptPage};
+use adapters::cited_source::{CitedSource, PageArtifact};
 use adapters::responses::assembler::HostedItem;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -359,7 +359,8 @@ fn fill_state(turn: &mut BundleTurn) {
         "moved_to": "x",
         "providers": [{"provider": "p"}],
         "tools": "x",
-        "hidden_rounds": [[{"message": ["x"]}, {"call": "x"}, {"hidden": "x"}, {"source": {"url": "x", "title": "x"}}]],
+        "hidden_rounds": [[{"message": ["x"]}, {"call": "x"}, {"hidden": "x"}, {"source": {"url": "x", "title": "x",
+            "kept": {"url": "x", "published": "x", "artifact_id": "x", "read": 1}}}]],
         "proxy_tools": [{"name": "x", "description": "x", "parameters": "x"}],
     });
     turn.state_before = serde_json::from_value(state).unwrap();
@@ -393,7 +394,7 @@ fn fill_state(turn: &mut BundleTurn) {
             sources: vec![CitedSource {
                 url: "x".into(),
                 title: "x".into(),
-                kept: Some(Box::new(KeptPage {
+                kept: Some(Box::new(PageArtifact {
                     url: "x".into(),
                     published: Some("x".into()),
                     artifact_id: "x".into(),

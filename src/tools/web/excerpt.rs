@@ -21,7 +21,8 @@ pub struct PageExcerpt {
     pub text: String,
     /// How many characters of the page it does not have.
     pub left_out: usize,
-    /// The character behind one part that goes on, with which to read on.
+    /// The character after the excerpt, to read on from; `None` for parts that a query has chosen,
+    /// and at the end.
     pub next: Option<usize>,
 }
 
@@ -41,7 +42,7 @@ pub fn excerpt(markdown: &str, query: &str, from: usize, most: usize) -> PageExc
         (shown, None)
     } else {
         let shown = push_beginning(&mut text, rest, most);
-        (shown, Some(before_chars + shown))
+        (shown, (shown > 0).then_some(before_chars + shown))
     };
     PageExcerpt {
         text,

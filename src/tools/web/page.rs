@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use thiserror::Error;
 
@@ -35,6 +36,55 @@ pub struct Page {
     /// The share of the text in the budget of the process; `None` if nobody counts it.
     pub memory: Option<SharedMemory>,
 }
+
+/// A page that is kept whole, as an artifact of the session that has read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct KeptPage {
+    /// See [`Page::url`].
+    pub url: String,
+    /// See [`Page::title`].
+    pub title: String,
+    /// See [`Page::published`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
+    /// The artifact that has its text.
+    pub artifact_id: String,
+    /// When it was read, in seconds since 1970.
+    pub read: u64,
+}
+
+impl KeptPage {
+    /// How long ago it was read. `now` is in seconds since 1970.
+    pub fn age(&self, now: u64) -> Duration {
+        Duration::from_secs(now.saturating_sub(self.read))
+    }
+
+    /// Whether it was read so lately that it need not be read again.
+    pub fn is_fresh(&self, now: u64) -> bool {
+        self.age(now) < PAGE_LIFETIME
+    }
+
+    /// Its texts, in bytes.
+    pub fn bytes(&self) -> usize {
+        let published = self.published.as_ref().map_or(0, String::len);
+        self.url.len() + self.title.len() + published + self.artifact_id.len()
+    }
+}
+
+/// Keeps the pages of a session whole, and reads them again: its artifacts, or a test.
+pub trait PageKeeper: Send + Sync {
+    /// Keeps a page. What quotes it is not sent before that. `None` if there is no room for it.
+    fn keep<'k>(&'k self, page: &'k Arc<Page>) -> KeepFuture<'k>;
+
+    /// A page as it was kept; `None` if it is not there any more.
+    fn read<'k>(&'k self, kept: &'k KeptPage) -> KeptPageFuture<'k>;
+}
+
+/// A page that is being kept.
+pub type KeepFuture<'k> = Pin<Box<dyn Future<Output = Option<KeptPage>> + Send + 'k>>;
+
+/// A page that is read from where it is kept.
+pub type KeptPageFuture<'k> = Pin<Box<dyn Future<Output = Option<Arc<Page>>> + Send + 'k>>;
 
 /// Ways to fetch a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]

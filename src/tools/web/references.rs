@@ -18,6 +18,7 @@ use url::Url;
 
 use super::fetch::page_url;
 use super::numbered_page::NumberedPage;
+use super::page::KeptPage;
 
 /// The part of the budget that one session may take.
 const SESSION_PART: usize = 4;
@@ -57,6 +58,8 @@ struct SessionReferences {
     addresses: LinkedHashMap<String, String>,
     /// The pages by the address that they were asked for, the oldest first.
     pages: LinkedHashMap<String, Arc<NumberedPage>>,
+    /// Where they are kept whole, by the same addresses, the oldest first.
+    kept: LinkedHashMap<String, KeptPage>,
     /// What all that takes.
     bytes: usize,
 }
@@ -67,17 +70,22 @@ pub struct ReferencesCall<'r> {
     references: &'r WebReferences,
     key: ReferencesKey,
     made: CallReferences,
+    /// The pages that the call has read, with the addresses under which it has asked for them.
+    kept: Mutex<Vec<(String, KeptPage)>>,
     results: usize,
     views: usize,
 }
 
-/// The ids that one call has made.
+/// What one call has made: ids, and the pages that it has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CallReferences {
     /// The number of the call in its session.
     pub call: u64,
     /// Ids and their addresses.
     pub ids: Vec<(String, String)>,
+    /// Where the pages are kept, with the addresses under which they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pages: Vec<(String, KeptPage)>,
 }
 
 /// Text that names nothing. The message is for the model.
@@ -117,9 +125,12 @@ impl WebReferences {
     pub fn load(&self, owner: &Arc<str>, session: &str, calls: &[CallReferences]) {
         let key: ReferencesKey = (Arc::clone(owner), session.into());
         self.0.lock().change(&key, |session| {
-            for CallReferences { call, ids } in calls {
+            for CallReferences { call, ids, pages } in calls {
                 for (id, address) in ids {
                     session.add_address(id, address);
+                }
+                for (address, kept) in pages {
+                    session.add_kept(address, kept);
                 }
                 session.next_call = session.next_call.max(call.saturating_add(1));
             }
@@ -139,8 +150,9 @@ impl WebReferences {
             key,
             made: CallReferences {
                 call: number,
-                ids: Vec::new(),
+                ..CallReferences::default()
             },
+            kept: Mutex::default(),
             results: 0,
             views: 0,
         }
@@ -172,8 +184,11 @@ impl ReferencesCall<'_> {
     }
 
     /// The ids that this call has made so far.
-    pub fn made(&self) -> &CallReferences {
-        &self.made
+    pub fn made(&self) -> CallReferences {
+        CallReferences {
+            pages: self.kept.lock().clone(),
+            ..self.made.clone()
+        }
     }
 
     /// The address that an id or a URL means.
@@ -208,6 +223,23 @@ impl ReferencesCall<'_> {
         page
     }
 
+    /// Where the page at an address is kept whole, if the session has read it.
+    pub fn kept(&self, address: &str) -> Option<KeptPage> {
+        let mut kept = None;
+        self.references.0.lock().change(&self.key, |session| {
+            kept = session.kept.to_back(address).cloned();
+        });
+        kept
+    }
+
+    /// Remembers where a page is kept that the call has read.
+    pub fn add_kept(&self, address: &str, kept: KeptPage) {
+        self.references.0.lock().change(&self.key, |session| {
+            session.add_kept(address, &kept);
+        });
+        self.kept.lock().push((address.to_owned(), kept));
+    }
+
     /// Keeps a page for the session, which counts it from then on, unless it is too large.
     pub fn keep_page(&self, address: &str, page: &Arc<NumberedPage>) {
         let mut all = self.references.0.lock();
@@ -221,7 +253,22 @@ impl ReferencesCall<'_> {
     }
 }
 
+impl CallReferences {
+    /// Whether it has nothing that a later call needs.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.pages.is_empty()
+    }
+}
+
 impl SessionReferences {
+    fn add_kept(&mut self, address: &str, kept: &KeptPage) {
+        let bytes = |kept: &KeptPage| ID_BASE + address.len() + kept.bytes();
+        self.bytes += bytes(kept);
+        if let Some(old) = self.kept.insert(address.to_owned(), kept.clone()) {
+            self.bytes -= bytes(&old);
+        }
+    }
+
     fn add_address(&mut self, id: &str, address: &str) {
         let bytes = |address: &str| ID_BASE + id.len() + address.len();
         self.bytes += bytes(address);
@@ -240,10 +287,17 @@ impl SessionReferences {
 
     /// Forgets the oldest page, or the oldest id where there is no page but the newest.
     fn forget_oldest(&mut self) -> bool {
-        if (self.pages.len() > 1 || self.addresses.is_empty())
+        let has_others = !self.addresses.is_empty() || !self.kept.is_empty();
+        if (self.pages.len() > 1 || !has_others)
             && let Some((address, page)) = self.pages.pop_front()
         {
             self.bytes -= ID_BASE + address.len() + page.bytes();
+            return true;
+        }
+        if self.kept.len() > self.addresses.len()
+            && let Some((address, kept)) = self.kept.pop_front()
+        {
+            self.bytes -= ID_BASE + address.len() + kept.bytes();
             return true;
         }
         let Some((id, address)) = self.addresses.pop_front() else {
@@ -418,7 +472,7 @@ mod tests {
         let mut call = references.begin_call(&owner("a"), "s");
         call.add_result("https://a.org/1");
         call.add_view("https://a.org/2");
-        let made = call.made().clone();
+        let made = call.made();
         let again = WebReferences::new(1 << 20, 0);
         assert!(!again.knows(&owner("a"), "s"));
         again.load(&owner("a"), "s", &[made]);

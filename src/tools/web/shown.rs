@@ -191,13 +191,13 @@ pub fn render_page(page: &Page, query: Option<&str>, from: usize) -> String {
     if excerpt.left_out > 0 {
         let chars = page.markdown.chars().count();
         let shown = chars - excerpt.left_out;
-        let _ = write!(text, "{shown} of {chars} characters are shown");
-        let _ = match excerpt.next {
-            Some(next) => writeln!(text, "; read on with from = {next}."),
-            None => writeln!(text, "."),
-        };
+        let _ = writeln!(text, "{shown} of {chars} characters are shown.");
     }
     let _ = writeln!(text, "\n{}", excerpt.text.trim_end());
+    // It is last, so that it is lost with what comes before it where the result is cut.
+    if let Some(next) = excerpt.next {
+        let _ = writeln!(text, "Read on with from = {next}.");
+    }
     text
 }
 

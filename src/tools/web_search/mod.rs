@@ -21,6 +21,7 @@ use adapters::tools::{ProviderToolUse, ProxyTool, WebSearchDefinition};
 use adapters::turn::Turn;
 
 use super::live::LiveWebTools;
+use super::page_artifacts::PageArtifacts;
 use crate::artifacts::Artifacts;
 use crate::config::search::SearchMode;
 use crate::net::memory::MemoryKind;
@@ -74,7 +75,9 @@ impl ToolRunner for WebSearchTool {
         let settings = definition.map(|wanted| HostedSearchSettings::of(&wanted, &turn.controls));
         let settings = settings.unwrap_or_default();
         let (web, limits) = (self.web.of_owner(&ctx.owner), self.web.limits());
-        let pages = SessionPages::new(self.artifacts.clone(), session, &turn.known_sources);
+        let artifacts = PageArtifacts::new(self.artifacts.clone(), &ctx.owner, session);
+        let known = turn.known_sources.iter().map(|known| known.source);
+        let pages = SessionPages::new(artifacts, known);
         let memory = self.web.memory().of_owner(&ctx.owner);
         let memory = memory.share(MemoryKind::Answers);
         Arc::new(SearchTurn::new(web, limits, settings, pages, memory))

@@ -50,7 +50,7 @@ pub(super) fn of_searches(reports: &[SearchReport], places: Vec<Vec<Range<usize>
 
 /// A page that was read, of which the model gets `bytes` bytes.
 pub(super) fn of_page(asked: &str, held: &HeldPage, bytes: usize) -> CallRecord {
-    let HeldPage { page, kept } = held;
+    let HeldPage { page, kept, .. } = held;
     let artifact_id = kept.as_ref().map(|kept| kept.artifact_id.clone());
     let markdown = &page.markdown;
     let mut hash = String::with_capacity(64);

@@ -4,17 +4,19 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use adapters::cited_source::CitedSource;
+use adapters::cited_source::{self, CitedSource};
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::ProxyTool;
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::functions::{FIND, OPEN, SEARCH};
-use super::pages::{HeldPage, SessionPages, now};
+use super::pages::{HeldPage, SessionPages};
 use super::record;
 use super::settings::HostedSearchSettings;
+use crate::clock::{Clock as _, System};
 use crate::net::blocking::run_at_low_priority;
 use crate::net::memory::MemoryShare;
 use crate::tools::live::CallLimits;
@@ -29,6 +31,12 @@ use crate::turn::{
 
 /// How long a search may take: all search engines together, and a little to say so.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// How long a page may take of which the session has an old copy.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the model is told of a page that takes too long.
+const NOT_IN_TIME: &str = "The page was not read in time.";
 
 /// What the model is told if there is no room for a result.
 const NO_MEMORY: &str =
@@ -76,7 +84,8 @@ struct HostedSearchArguments {
     queries: Vec<String>,
     #[serde(default)]
     domains: Vec<String>,
-    recency_days: Option<u32>,
+    #[serde(default, deserialize_with = "whole_number")]
+    recency_days: u32,
 }
 
 impl HostedSearchArguments {
@@ -97,8 +106,8 @@ struct OpenPageArguments {
     url: String,
     #[serde(default)]
     query: Option<String>,
-    #[serde(default)]
-    from: usize,
+    #[serde(default, deserialize_with = "whole_number")]
+    from: u32,
 }
 
 #[derive(Deserialize)]
@@ -132,7 +141,7 @@ impl SearchTurn {
         }
     }
 
-    async fn call(&self, ctx: &TurnContext, call: &WithheldCall) -> ToolResult {
+    async fn call(&self, call: &WithheldCall) -> ToolResult {
         // The provider searches once it gets its own arguments back.
         if ProxyTool::original_name(&call.name) == ProxyTool::ECHOED_SEARCH {
             return ToolResult {
@@ -145,8 +154,8 @@ impl SearchTurn {
         };
         let result = match ProxyTool::original_name(&call.name) {
             SEARCH => self.search(web, call).await,
-            OPEN => self.open(ctx, web, call).await,
-            FIND => self.find(ctx, web, call).await,
+            OPEN => self.open(web, call).await,
+            FIND => self.find(web, call).await,
             other => ToolResult::unusable(format!("There is no tool '{other}'.")),
         };
         let bytes = result.text.len();
@@ -182,7 +191,7 @@ impl SearchTurn {
                 allowed_domains: allowed_domains(&settings.allowed_domains, arguments.domains),
                 blocked_domains: settings.blocked_domains.clone(),
                 location: settings.location.clone(),
-                recency_days: arguments.recency_days,
+                recency_days: Some(arguments.recency_days).filter(|days| *days > 0),
             },
             cache_only: settings.cache_only,
         };
@@ -229,43 +238,43 @@ impl SearchTurn {
         }
     }
 
-    async fn open(&self, ctx: &TurnContext, web: &WebTools, call: &WithheldCall) -> ToolResult {
+    async fn open(&self, web: &WebTools, call: &WithheldCall) -> ToolResult {
         let arguments: OpenPageArguments = match parse_tool_arguments(&call.arguments) {
             Ok(arguments) => arguments,
             Err(error) => return unreadable(&error),
         };
         let OpenPageArguments { url, query, from } = arguments;
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
         let render = move |page: &Page| render_page(page, query.as_deref(), from);
-        self.read(ctx, web, call, &url, render).await
+        self.read(web, call, &url, render).await
     }
 
-    async fn find(&self, ctx: &TurnContext, web: &WebTools, call: &WithheldCall) -> ToolResult {
+    async fn find(&self, web: &WebTools, call: &WithheldCall) -> ToolResult {
         let arguments: FindInPageArguments = match parse_tool_arguments(&call.arguments) {
             Ok(arguments) => arguments,
             Err(error) => return unreadable(&error),
         };
         let pattern = arguments.pattern;
         let render = move |page: &Page| render_found(page, &pattern);
-        self.read(ctx, web, call, &arguments.url, render).await
+        self.read(web, call, &arguments.url, render).await
     }
 
     /// What the model gets of a page.
     async fn read(
         &self,
-        ctx: &TurnContext,
         web: &WebTools,
         call: &WithheldCall,
         url: &str,
         render: impl FnOnce(&Page) -> String + Send + 'static,
     ) -> ToolResult {
         // A call that takes too long is dropped, and then this record is the one that is stored.
-        let late = "The page was not read in time.";
-        self.record(call, record::of_failure(url, late, 0));
-        let (result, record) = match self.page(ctx, web, url).await {
+        self.record(call, record::of_failure(url, NOT_IN_TIME, 0));
+        let (result, record) = match self.page(web, url).await {
             Ok(held) => {
                 let asked = url.to_owned();
                 let shown = run_at_low_priority(move || {
-                    let result = page_result(&asked, &held, render(&held.page));
+                    let text = age_note(&held) + &render(&held.page);
+                    let result = page_result(&asked, &held, text);
                     let record = record::of_page(&asked, &held, result.text.len());
                     (result, record)
                 });
@@ -289,31 +298,21 @@ impl SearchTurn {
     }
 
     /// The page at an address: as it was read in this turn, or read now.
-    async fn page(
-        &self,
-        ctx: &TurnContext,
-        web: &WebTools,
-        url: &str,
-    ) -> Result<HeldPage, ToolResult> {
+    async fn page(&self, web: &WebTools, url: &str) -> Result<HeldPage, ToolResult> {
         if !self.domains.allows(url) {
             return Err(ToolResult::failure(
                 "The page is not of the domains that the user allows.",
             ));
         }
-        let read = self.read_once(ctx, web, url);
+        let read = self.read_once(web, url);
         self.pages.get_or_read(url, read).await
     }
 
     /// A page that was not read in this turn before: as an earlier answer has read it, or read now.
-    async fn read_once(
-        &self,
-        ctx: &TurnContext,
-        web: &WebTools,
-        url: &str,
-    ) -> Result<HeldPage, ToolResult> {
+    async fn read_once(&self, web: &WebTools, url: &str) -> Result<HeldPage, ToolResult> {
         let cache_only = self.settings.cache_only;
-        if (cache_only || self.pages.is_fresh(url, now()))
-            && let Some(earlier) = self.earlier(ctx, url).await?
+        if (cache_only || self.pages.is_fresh(url, System.unix()))
+            && let Some(earlier) = self.earlier(url).await?
         {
             return Ok(earlier);
         }
@@ -322,15 +321,22 @@ impl SearchTurn {
                 "The user allows no access to the web in this turn, and the page was not read before.",
             ));
         }
-        match self.read_new(ctx, web, url).await {
-            // An old page is better than none.
-            Err(failed) => self.earlier(ctx, url).await?.ok_or(failed),
-            read => read,
-        }
+        let Some(earlier) = self.pages.age(url, System.unix()) else {
+            return self.read_new(web, url).await;
+        };
+        // An old page is better than none.
+        let failed = match timeout(RENEWAL_TIMEOUT, self.read_new(web, url)).await {
+            Ok(Ok(read)) => return Ok(read),
+            Ok(Err(failed)) => failed,
+            Err(_) => ToolResult::failure(NOT_IN_TIME),
+        };
+        let held = self.earlier(url).await?.ok_or(failed)?;
+        let age = Some(earlier);
+        Ok(HeldPage { age, ..held })
     }
 
-    async fn earlier(&self, ctx: &TurnContext, url: &str) -> Result<Option<HeldPage>, ToolResult> {
-        let earlier = self.pages.earlier(ctx, url).await;
+    async fn earlier(&self, url: &str) -> Result<Option<HeldPage>, ToolResult> {
+        let earlier = self.pages.earlier(url).await;
         let Some(held) = earlier.filter(|held| self.domains.allows(&held.page.url)) else {
             return Ok(None);
         };
@@ -339,12 +345,7 @@ impl SearchTurn {
     }
 
     /// A page from the web. It is kept as an artifact.
-    async fn read_new(
-        &self,
-        ctx: &TurnContext,
-        web: &WebTools,
-        url: &str,
-    ) -> Result<HeldPage, ToolResult> {
+    async fn read_new(&self, web: &WebTools, url: &str) -> Result<HeldPage, ToolResult> {
         if is_used_up(&self.opened, self.limits.pages) {
             return Err(limit_reached(OPEN));
         }
@@ -358,7 +359,7 @@ impl SearchTurn {
             ));
         }
         self.count(url, &page)?;
-        Ok(self.pages.keep(ctx, page).await)
+        Ok(self.pages.keep(page).await)
     }
 
     /// Counts what is stored of a page, which counts itself.
@@ -409,8 +410,8 @@ impl TurnTools for SearchTurn {
         })
     }
 
-    fn run<'r>(&'r self, ctx: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
-        Box::pin(self.call(ctx, call))
+    fn run<'r>(&'r self, _: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
+        Box::pin(self.call(call))
     }
 
     fn take_record(&self, call_id: &str) -> CallRecord {
@@ -420,6 +421,21 @@ impl TurnTools for SearchTurn {
     fn take_cost(&self) -> f64 {
         std::mem::take(&mut *self.cost.lock())
     }
+}
+
+/// A whole number, also as models write it that write `7.0`.
+fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let number = serde_json::Number::deserialize(from)?;
+    let number = number.as_f64().unwrap_or_default();
+    if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
+        return Err(de::Error::custom("a whole number is expected"));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is in range"
+    )]
+    Ok(number as u32)
 }
 
 /// The domains of a search: those of the model, as far as the client allows them.
@@ -446,12 +462,28 @@ fn limit_reached(name: &str) -> ToolResult {
     ToolResult::failure(format!("The call limit for {name} is reached."))
 }
 
+/// Says how old a page is that cannot be read anew.
+fn age_note(held: &HeldPage) -> String {
+    let hours = held.age.map(|age| age.as_secs() / 3_600);
+    hours.map_or_else(String::new, |hours| {
+        format!("The page cannot be read now. This is how it was {hours} hours ago.\n\n")
+    })
+}
+
 fn page_result(asked: &str, held: &HeldPage, text: String) -> ToolResult {
     let page = &held.page;
+    let kept = held.kept.as_ref().map(|kept| {
+        Box::new(cited_source::PageArtifact {
+            url: kept.url.clone(),
+            published: kept.published.clone(),
+            artifact_id: kept.artifact_id.clone(),
+            read: kept.read,
+        })
+    });
     let source = |url: &str| CitedSource {
         url: url.to_owned(),
         title: page.title.clone(),
-        kept: held.kept.clone(),
+        kept: kept.clone(),
     };
     // A model may cite the address that the user has named, which redirects.
     let redirected = (asked != page.url).then(|| source(asked));
@@ -479,3 +511,6 @@ fn unreadable(error: &serde_json::Error) -> ToolResult {
         "The arguments of the call cannot be read: {error}."
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,9 @@ use crate::turn::tool_arguments;
 use crate::turn::tool_results::{ANSWER_TOKENS, MIN_ROUND_TOKENS};
 use crate::turn::tool_runner::{ToolEffect, ToolResult, TurnTools};
 
+/// The most pages of an answer that later answers may cite, and the most that were only found.
+const MAX_SOURCES: usize = 500;
+const MAX_FOUND_SOURCES: usize = 400;
 /// The most bytes that are stored of why a call failed.
 const MAX_ERROR_BYTES: usize = 500;
 
@@ -29,7 +32,7 @@ pub(in crate::turn) struct ToolLoop {
     pub(in crate::turn) history: RoutedHistory,
     /// The rounds that ended with calls of these tools.
     pub(super) rounds: u32,
-    /// The last of them in a row in which no call had a tool that could be used.
+    /// How many of the last rounds, in a row, had no usable call.
     pub(super) unusable_rounds: u32,
     /// The calls that were run, and the most that may be.
     pub(super) calls: u32,
@@ -51,6 +54,8 @@ pub(in crate::turn) struct ToolLoop {
     pub(super) shown: Option<HiddenEntry>,
     /// The pages that the calls of this round have found or read.
     pub(super) sources: Vec<CitedSource>,
+    /// The addresses of all pages of the answer, and whether these were read.
+    known_sources: HashSet<(String, bool)>,
 }
 
 /// Name and arguments of a call.
@@ -114,6 +119,7 @@ impl ToolLoop {
             said: ConversationHash::default(),
             shown: None,
             sources: Vec::new(),
+            known_sources: HashSet::new(),
         }
     }
 
@@ -179,6 +185,22 @@ impl ToolLoop {
         Err(Fault::new(Kind::Internal, message))
     }
 
+    /// Adds pages that a call has found or read: each once, and once more when it is read. Pages
+    /// that were read have places that others do not take.
+    pub(super) fn add_sources(&mut self, found: &[CitedSource]) {
+        for source in found {
+            let key = (source.url.clone(), source.kept.is_some());
+            let most = if source.kept.is_some() {
+                MAX_SOURCES
+            } else {
+                MAX_FOUND_SOURCES
+            };
+            if self.known_sources.len() < most && self.known_sources.insert(key) {
+                self.sources.push(source.clone());
+            }
+        }
+    }
+
     /// Adds the items of a finished round to the hidden ones. `results` are the outputs of the
     /// withheld calls, if there are any.
     pub(super) fn record_round(&mut self, items: &[RoundItem<'_>], results: &[Arc<str>]) {
@@ -195,11 +217,7 @@ impl ToolLoop {
             }
         }
         entries.extend(results.iter().cloned().map(HiddenEntry::Hidden));
-        for source in self.sources.drain(..).map(HiddenEntry::Source) {
-            if !entries.contains(&source) {
-                entries.push(source);
-            }
-        }
+        entries.extend(self.sources.drain(..).map(HiddenEntry::Source));
     }
 
     /// Keeps the rounds so far, if there are more than are kept: the client may go on from what it

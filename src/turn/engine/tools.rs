@@ -164,7 +164,10 @@ impl Answer<'_> {
         };
         let not_run = planned.iter_mut().filter(|(_, planned)| !is_run(planned));
         for (_, planned) in not_run.skip(places_left) {
-            *planned = PlannedCall::Skipped(NOT_RUN.to_owned());
+            *planned = match planned {
+                PlannedCall::Mistaken(_) => PlannedCall::Mistaken(NOT_RUN.to_owned()),
+                _ => PlannedCall::Skipped(NOT_RUN.to_owned()),
+            };
         }
         let mut results = Vec::with_capacity(calls.len());
         let may_go_together = |planned: &PlannedCall| match planned {
@@ -240,7 +243,7 @@ impl Answer<'_> {
                     let metrics = &self.record.metrics;
                     metrics.tool_called(&ctx.owner, name, result.failed);
                     self.assembler.add_sources(result.sources.iter().cloned());
-                    tools.sources.extend_from_slice(&result.sources);
+                    tools.add_sources(&result.sources);
                     if shown.is_some() {
                         let item = result.item.clone();
                         self.assembler

@@ -130,7 +130,7 @@ impl Failover {
         let (outputs, retention) = (self.config.context.outputs, shared.artifacts.retention());
         let bounds =
             Bounds::for_model(&route.model, outputs, retention).for_dialect(&route.dialect);
-        let bounds = bounds.with_unshortened_from(self.whole.clone());
+        let bounds = bounds.with_unshortened_from(self.unshortened_from.clone());
         let mut unkept = self.unkept.clone();
         unkept.extend(shared.artifacts.recorded_as_unkept().iter().cloned());
         PlannedTurn {

@@ -1,7 +1,7 @@
-//! The citations that the proxy has added to the messages of this upstream: they stand for the links
-//! of a text to pages that tools of the proxy have found, and go no further than the client.
+//! The citations that the proxy has added to messages of this upstream, for the links of a text to
+//! pages that tools of the proxy have found. Only the client gets them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use memchr::memmem;
 use serde_json::value::RawValue;
@@ -9,18 +9,25 @@ use serde_json::value::RawValue;
 use crate::json;
 use crate::members::{Members, rewrite};
 
-/// The `content` of a message without the citations of these pages; `None` if it has none.
-pub(super) fn without_citations(message: &Members<'_>, pages: &HashSet<&str>) -> Option<String> {
+/// The `content` of the message at this index without the citations of pages that were found before
+/// it; `None` if it has none. What is found later changes no message, so that a prompt stays as it
+/// was.
+pub(super) fn without_citations(
+    message: &Members<'_>,
+    index: usize,
+    pages: &HashMap<&str, usize>,
+) -> Option<String> {
     let content = message.get("content")?;
     let names_any = memmem::find(content.get().as_bytes(), b"url_citation").is_some();
-    if pages.is_empty() || !names_any {
+    if !names_any {
         return None;
     }
+    let is_found = |url: &str| pages.get(url).is_some_and(|from| *from <= index);
     let mut changed = false;
     let mut out = vec![b'['];
     for part in json::list::<Members<'_>>(Some(content)) {
         let annotations: Vec<&RawValue> = json::list(part.get("annotations"));
-        let kept = annotations.iter().filter(|it| !cites_one_of(it, pages));
+        let kept = annotations.iter().filter(|it| !cites_one_of(it, is_found));
         let kept: Vec<&str> = kept.map(|it| it.get()).collect();
         let mut changes = Vec::new();
         if kept.len() < annotations.len() {
@@ -34,8 +41,8 @@ pub(super) fn without_citations(message: &Members<'_>, pages: &HashSet<&str>) ->
     String::from_utf8(out).ok().filter(|_| changed)
 }
 
-fn cites_one_of(annotation: &RawValue, pages: &HashSet<&str>) -> bool {
+fn cites_one_of(annotation: &RawValue, is_found: impl Fn(&str) -> bool) -> bool {
     let members = Members::read(annotation.get()).unwrap_or_default();
     members.text("type").as_deref() == Some("url_citation")
-        && members.text("url").is_some_and(|url| pages.contains(&*url))
+        && members.text("url").is_some_and(|url| is_found(&url))
 }

@@ -1,7 +1,7 @@
 //! Writes `input`: the items in the order of the plan. An item depends only on itself and on
 //! what precedes it, so that the bytes of a history stay the same when it grows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use registry::{RelayQuirks, RelayToolKind};
 
@@ -39,8 +39,9 @@ pub(super) struct InputWriter<'w, 'a> {
     pub(super) call_forms: HashMap<String, CallForm>,
     /// Whether the last item is one that the model answers; `None` before the first.
     pub(super) ends_with_user: Option<bool>,
-    /// The addresses of the pages that tools of the proxy have found.
-    pub(super) found_pages: HashSet<&'w str>,
+    /// The addresses of the pages that tools of the proxy have found, with the index of the first
+    /// item that may cite them.
+    pub(super) found_pages: HashMap<&'w str, usize>,
     /// An empty message of the user, which is sent if no other message of the user is next to it.
     pub(super) empty_user: Option<usize>,
 }

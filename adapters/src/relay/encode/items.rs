@@ -60,8 +60,10 @@ impl InputWriter<'_, '_> {
             if adds_phase {
                 changes.push(("phase", None));
             }
-            let members = item.raw().and_then(Members::read).unwrap_or_default();
-            if let Some(content) = without_citations(&members, &self.found_pages) {
+            let has_found = !self.found_pages.is_empty();
+            let members = item.raw().filter(|_| has_found).and_then(Members::read);
+            let content = members.and_then(|it| without_citations(&it, index, &self.found_pages));
+            if let Some(content) = content {
                 changes.push(("content", Some(content)));
             }
             if self.push_own(item, Some(&id), changes) {

@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use registry::RelayQuirks;
 
 use crate::body_writer::BodyWriter;
+use crate::cited_source::KnownSource;
 use crate::encode_options::EncodeOptions;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
@@ -103,7 +104,7 @@ pub(crate) fn encode(
         spans: Vec::with_capacity(turn.items.len()),
         call_forms: HashMap::new(),
         ends_with_user: None,
-        found_pages: turn.known_sources.iter().map(|page| &*page.url).collect(),
+        found_pages: found_pages(turn),
         empty_user: None,
     };
     input.push()?;
@@ -117,4 +118,15 @@ pub(crate) fn encode(
         notes: body.notes,
         estimated_tokens,
     })
+}
+
+/// The addresses of the pages that a turn knows, each with the index of the first item that may
+/// cite it.
+fn found_pages<'t>(turn: &'t Turn<'_>) -> HashMap<&'t str, usize> {
+    let mut pages = HashMap::with_capacity(turn.known_sources.len());
+    for KnownSource { source, from } in &turn.known_sources {
+        let first = pages.entry(&*source.url).or_insert(*from);
+        *first = (*first).min(*from);
+    }
+    pages
 }

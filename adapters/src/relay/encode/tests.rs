@@ -82,7 +82,7 @@ fn an_item_of_this_upstream_goes_back_as_it_came() {
 }
 
 /// Promise: The citations that the proxy adds to a text of a provider do not go back to that
-/// provider; its own do.
+/// provider; its own do, also where a later search has found the same page.
 #[test]
 fn added_citations_do_not_go_back() {
     let citation = |url: &str| json!({"type": "url_citation", "url": url, "title": "T", "start_index": 0, "end_index": 1});
@@ -100,8 +100,13 @@ fn added_citations_do_not_go_back() {
     );
     let call =
         json!({"type": "function_call", "call_id": "c1", "name": "open_page", "arguments": "{}"});
+    let earlier = tag_id("acme/m", "msg_0", "msg_", false).unwrap();
+    let mut before = message(&[found.clone()]);
+    before["id"] = json!(earlier);
     let items = [
         json!({"role": "user", "content": "go"}),
+        before,
+        json!({"role": "user", "content": "on"}),
         message(&[found, own.clone()]),
     ];
     let rounds = HiddenRounds {
@@ -117,8 +122,13 @@ fn added_citations_do_not_go_back() {
     for (rounds, kept) in [(vec![Arc::new(rounds)], 1), (Vec::new(), 2)] {
         let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
         let sent = encoded(&source.with_hidden_rounds(rounds), RelayQuirks::default());
-        let mut sent = sent["input"].as_array().unwrap().iter();
-        let sent = sent.find(|item| item["role"] == "assistant").unwrap();
+        let sent = sent["input"].as_array().unwrap().iter();
+        let sent = sent.filter(|item| item["role"] == "assistant");
+        let [before, sent] = &sent.collect::<Vec<_>>()[..] else {
+            panic!("two messages")
+        };
+        let kept_before = before["content"][0]["annotations"].as_array().unwrap();
+        assert_eq!(kept_before.len(), 1, "{before}");
         let annotations = |at: usize| sent["content"][at]["annotations"].as_array().unwrap();
         assert_eq!(annotations(0).len(), kept, "{sent}");
         assert_eq!(annotations(0)[kept - 1], own);

@@ -122,10 +122,15 @@ impl AssemblerSettings {
     }
 }
 
+/// The newest pages that the turn knows, the newest first. The citations need no more of them.
 fn newest_sources(turn: &Turn<'_>) -> Vec<CitedSource> {
-    let newest = turn.known_sources.len().saturating_sub(MAX_KNOWN_SOURCES);
-    let newest = turn.known_sources.iter().skip(newest);
-    newest.copied().cloned().collect()
+    let newest = turn.known_sources.iter().rev().take(MAX_KNOWN_SOURCES);
+    let newest = newest.map(|known| CitedSource {
+        url: known.source.url.clone(),
+        title: known.source.title.clone(),
+        kept: None,
+    });
+    newest.collect()
 }
 
 /// The parameters of an answer that depend on the provider and model. They change when

@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use self::text::{CommandText, ListedResult, render_all};
 use super::numbered_page::NumberedPage;
-use super::page::{PAGE_LIFETIME, PageError};
+use super::page::{PAGE_LIFETIME, Page, PageError, PageKeeper};
 use super::references::ReferencesCall;
 use super::search::{AllowedDomains, SearchEngine, SearchKind, UserLocation, WebQuery};
 use super::service::{LimitReached, MAX_SEARCHES, SearchRequest, SearchResult, WebTools};
 use super::shown::one_line;
+use crate::clock::{Clock as _, System};
 use crate::net::blocking::{block_in_place_if_large, run_at_low_priority};
 
 /// Commands about pages of one list; more are not run.
@@ -149,9 +150,18 @@ pub struct ReferencedResult {
     pub snippet: String,
 }
 
-/// Runs commands, and shares the room of the text between them.
+/// Where pages come from: the web, and what the session has kept.
+#[derive(Clone, Copy)]
+struct PageSources<'s> {
+    tools: &'s WebTools,
+    keeper: &'s dyn PageKeeper,
+}
+
+/// Runs commands, and shares the room of the text between them. `keeper` has the pages of the
+/// session.
 pub async fn run_commands(
     tools: &WebTools,
+    keeper: &dyn PageKeeper,
     call: &mut ReferencesCall<'_>,
     commands: &WebCommands,
     settings: &CommandSettings,
@@ -167,7 +177,7 @@ pub async fn run_commands(
     };
     let (reports, pages) = tokio::join!(
         search_all(tools, queries, results, settings),
-        read_all(tools, call, wanted, settings),
+        read_all(PageSources { tools, keeper }, call, wanted, settings),
     );
     let mut texts = Vec::new();
     let mut found = Vec::new();
@@ -386,7 +396,7 @@ type ReadPage = Result<(String, Arc<NumberedPage>), Unanswered>;
 /// Reads the pages of all commands, each address once, and those behind links after the pages that
 /// the links are on.
 async fn read_all(
-    tools: &WebTools,
+    sources: PageSources<'_>,
     call: &ReferencesCall<'_>,
     commands: &[PageCommand<'_>],
     settings: &CommandSettings,
@@ -397,7 +407,7 @@ async fn read_all(
         address.map_err(|error| not_opened(&error).into())
     });
     let asked: Vec<Result<String, Unanswered>> = asked.collect();
-    let first = read_each(tools, call, &asked, settings).await;
+    let first = read_each(sources, call, &asked, settings).await;
     let clicks = commands.iter().zip(&first).filter_map(|(command, page)| {
         let PageCommand::Click(click) = command else {
             return None;
@@ -405,7 +415,9 @@ async fn read_all(
         Some(link_target(click, page))
     });
     let clicks: Vec<Result<String, Unanswered>> = clicks.collect();
-    let mut behind = read_each(tools, call, &clicks, settings).await.into_iter();
+    let mut behind = read_each(sources, call, &clicks, settings)
+        .await
+        .into_iter();
     let pages = commands
         .iter()
         .zip(first)
@@ -433,7 +445,7 @@ fn link_target(click: &ClickCommand, page: &ReadPage) -> Result<String, Unanswer
 /// The pages at these addresses. What the session has read within [`PAGE_LIFETIME`] is not read
 /// again.
 async fn read_each(
-    tools: &WebTools,
+    sources: PageSources<'_>,
     call: &ReferencesCall<'_>,
     addresses: &[Result<String, Unanswered>],
     settings: &CommandSettings,
@@ -441,7 +453,7 @@ async fn read_each(
     let distinct: HashSet<&String> = addresses.iter().flatten().collect();
     let reads = distinct
         .into_iter()
-        .map(|address| async move { (address, read(tools, call, address, settings).await) });
+        .map(|address| async move { (address, read(sources, call, address, settings).await) });
     let reads: Vec<_> = reads.collect();
     let pages: HashMap<&String, Result<Arc<NumberedPage>, Unanswered>> = stream::iter(reads)
         .buffer_unordered(AT_ONCE)
@@ -459,42 +471,58 @@ async fn read_each(
 }
 
 async fn read(
-    tools: &WebTools,
+    sources: PageSources<'_>,
     call: &ReferencesCall<'_>,
     address: &str,
     settings: &CommandSettings,
 ) -> Result<Arc<NumberedPage>, Unanswered> {
     let domains = settings.domains();
     check_domain(address, &domains)?;
-    let known = call.page(address);
-    match known {
-        Some(known) if settings.cache_only || known.age() < PAGE_LIFETIME => return Ok(known),
+    let earlier = earlier(sources, call, address, &domains).await;
+    let is_fresh = |page: &Arc<NumberedPage>| page.age() < PAGE_LIFETIME;
+    match earlier {
+        Some(page) if settings.cache_only || is_fresh(&page) => Ok(page),
         // An old page is better than none.
-        Some(known) => {
-            return Ok(read_new(tools, call, address, &domains)
-                .await
-                .unwrap_or(known));
-        }
-        None => {}
-    }
-    if settings.cache_only {
-        return Err(format!(
+        Some(page) => Ok(read_new(sources, call, address, &domains)
+            .await
+            .unwrap_or(page)),
+        None if settings.cache_only => Err(format!(
             "{address} was not opened: the user allows no access to the web, and the page was not \
              read before."
         )
-        .into());
+        .into()),
+        None => read_new(sources, call, address, &domains).await,
     }
-    read_new(tools, call, address, &domains).await
+}
+
+/// A page as the session has read it before.
+async fn earlier(
+    sources: PageSources<'_>,
+    call: &ReferencesCall<'_>,
+    address: &str,
+    domains: &AllowedDomains,
+) -> Option<Arc<NumberedPage>> {
+    if let Some(page) = call.page(address) {
+        return check_domain(&page.url, domains).ok().map(|()| page);
+    }
+    let kept = call.kept(address)?;
+    let page = sources.keeper.read(&kept).await?;
+    check_domain(&page.url, domains).ok()?;
+    let age = kept.age(System.unix());
+    let numbered = number(page).await.ok()?.read_ago(age);
+    let numbered = Arc::new(numbered);
+    call.keep_page(address, &numbered);
+    Some(numbered)
 }
 
 /// Reads a page, which the session keeps.
 async fn read_new(
-    tools: &WebTools,
+    sources: PageSources<'_>,
     call: &ReferencesCall<'_>,
     address: &str,
     domains: &AllowedDomains,
 ) -> Result<Arc<NumberedPage>, Unanswered> {
-    let page = tools.open(address).await;
+    let page = sources.tools.open(address).await;
     let page = page.map_err(|error| {
         let sentence = format!("{address} could not be read: {error}.");
         let limit = if let PageError::Limit(limit) = error {
@@ -506,13 +534,24 @@ async fn read_new(
     })?;
     // It may have redirected elsewhere.
     check_domain(&page.url, domains)?;
-    let numbered = run_at_low_priority(move || NumberedPage::new(&page));
-    let unread = |why: &dyn Display| format!("{address} could not be read: {why}.");
-    let numbered = numbered.await;
-    let numbered = numbered.ok_or_else(|| unread(&"its links cannot be numbered"))?;
-    let numbered = Arc::new(numbered.map_err(|_| unread(&PageError::NoMemory))?);
+    // What is kept is a copy, which counts until it is written.
+    let twice = 2 * page.markdown.len();
+    let has_room = page.memory.as_ref().is_none_or(|it| it.grow(twice).is_ok());
+    if has_room && let Some(kept) = sources.keeper.keep(&page).await {
+        call.add_kept(address, kept);
+    }
+    let numbered = number(page).await;
+    let numbered = numbered.map_err(|why| format!("{address} could not be read: {why}."))?;
+    let numbered = Arc::new(numbered);
     call.keep_page(address, &numbered);
     Ok(numbered)
+}
+
+/// Numbers the lines and links of a page. An error says why that cannot be.
+async fn number(page: Arc<Page>) -> Result<NumberedPage, String> {
+    let numbered = run_at_low_priority(move || NumberedPage::new(&page));
+    let numbered = numbered.await.ok_or("its links cannot be numbered")?;
+    numbered.map_err(|_| PageError::NoMemory.to_string())
 }
 
 /// Whether the user allows the domain of an address.

@@ -8,7 +8,9 @@ use super::text::fair_shares;
 use super::*;
 use crate::net::memory::{MemoryKind, ProcessMemory, SharedMemory};
 use crate::tools::web::fetch::FetchError;
-use crate::tools::web::page::{FetchStrategy, Page, PageError, PageFuture, PageReader};
+use crate::tools::web::page::{
+    FetchStrategy, KeepFuture, KeptPage, KeptPageFuture, PageFuture, PageReader,
+};
 use crate::tools::web::references::WebReferences;
 use crate::tools::web::search::{
     SearchAttempt, SearchEngine, SearchError, SearchFailure, SearchFuture, SearchHit,
@@ -62,10 +64,36 @@ impl PageReader for FakeWeb {
     }
 }
 
+/// Keeps pages in memory.
+#[derive(Default)]
+struct FakeKeeper(Mutex<Vec<Arc<Page>>>);
+
+impl PageKeeper for FakeKeeper {
+    fn keep<'k>(&'k self, page: &'k Arc<Page>) -> KeepFuture<'k> {
+        let mut pages = self.0.lock();
+        let kept = KeptPage {
+            url: page.url.clone(),
+            title: page.title.clone(),
+            artifact_id: pages.len().to_string(),
+            read: System.unix(),
+            ..KeptPage::default()
+        };
+        pages.push(Arc::clone(page));
+        Box::pin(async { Some(kept) })
+    }
+
+    fn read<'k>(&'k self, kept: &'k KeptPage) -> KeptPageFuture<'k> {
+        let at: usize = kept.artifact_id.parse().unwrap();
+        let page = self.0.lock().get(at).cloned();
+        Box::pin(async { page })
+    }
+}
+
 /// A session of the tests.
 struct FakeSession {
     web: Arc<FakeWeb>,
     tools: WebTools,
+    keeper: FakeKeeper,
     references: WebReferences,
     settings: CommandSettings,
 }
@@ -121,6 +149,7 @@ impl FakeSession {
         Self {
             tools: WebTools::new(Arc::clone(&web) as _, Arc::clone(&web) as _),
             web,
+            keeper: FakeKeeper::default(),
             references,
             settings,
         }
@@ -129,7 +158,8 @@ impl FakeSession {
     async fn output(&self, commands: Value) -> CommandOutput {
         let commands: WebCommands = serde_json::from_value(commands).unwrap();
         let mut call = self.references.begin_call(&"owner".into(), "session");
-        let output = run_commands(&self.tools, &mut call, &commands, &self.settings).await;
+        let (tools, keeper, settings) = (&self.tools, &self.keeper, &self.settings);
+        let output = run_commands(tools, keeper, &mut call, &commands, settings).await;
         assert!(
             output.text.len() <= self.settings.max_bytes,
             "{}",
@@ -457,6 +487,42 @@ async fn pages_count_as_memory_until_they_are_kept() {
         .text(json!({"open": [{"ref_id": "https://a.org/many-lines"}]}))
         .await;
     assert!(text.contains("there is not enough memory"), "{text}");
+}
+
+/// Promise: A page that a session has read is there by its id after a restart, also without access
+/// to the web: it is kept as an artifact. Domains that the user does not allow are not shown.
+#[tokio::test]
+async fn a_page_is_read_from_its_artifact_after_a_restart() {
+    let mut session = FakeSession::new();
+    let mut call = session.references.begin_call(&"owner".into(), "session");
+    let open: WebCommands =
+        serde_json::from_value(json!({"open": [{"ref_id": "https://a.org/moved"}]})).unwrap();
+    let (tools, keeper, settings) = (&session.tools, &session.keeper, &session.settings);
+    run_commands(tools, keeper, &mut call, &open, settings).await;
+    let made = serde_json::to_string(&call.made()).unwrap();
+    let made = serde_json::from_str(&made).unwrap();
+    session.references = WebReferences::new(8 << 20, 0);
+    let empty = Arc::<FakeWeb>::default();
+    session.tools = WebTools::new(Arc::clone(&empty) as _, Arc::clone(&empty) as _);
+    for (blocked, cache_only, is_shown) in [
+        ("c.org", true, true),
+        ("c.org", false, true),
+        ("b.org", true, false),
+    ] {
+        session.references = WebReferences::new(8 << 20, 0);
+        let references = &session.references;
+        references.load(&"owner".into(), "session", std::slice::from_ref(&made));
+        session.settings.cache_only = cache_only;
+        session.settings.blocked_domains = vec![blocked.to_owned()];
+        for command in [
+            json!({"open": [{"ref_id": "turn0view0"}]}),
+            json!({"find": [{"ref_id": "turn0view0", "pattern": "elsewhere"}]}),
+        ] {
+            let text = session.text(command).await;
+            assert_eq!(text.contains("Elsewhere."), is_shown, "{blocked}: {text}");
+        }
+    }
+    assert!(empty.reads.lock().is_empty());
 }
 
 /// Promise: A page that a session has read is read again after an hour, and shown as it was if it

@@ -1,10 +1,12 @@
 //! The folder of a browser that runs for one page.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, io, thread};
 
+use rustix::process::geteuid;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
@@ -12,6 +14,10 @@ use tokio::runtime::Handle;
 const PREFIX: &str = "respondent-browser-";
 /// The file that is locked while a folder is used.
 const LOCK: &str = "respondent.lock";
+/// Its name until it is locked.
+const NEW_LOCK: &str = "respondent.new";
+/// A folder without a lock is being made, or deleted, for this long at most.
+const UNLOCKED: Duration = Duration::from_hours(1);
 /// How often a folder is deleted whose last processes are just ending, and how long it waits.
 const DELETIONS: u32 = 100;
 const DELETION_PAUSE: Duration = Duration::from_millis(20);
@@ -28,8 +34,11 @@ pub(super) struct BrowserProfile {
 impl BrowserProfile {
     pub(super) fn new() -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
-        let lock = File::create(folder.path().join(LOCK))?;
+        // It has its name once it is locked, so that nobody takes the folder for an abandoned one.
+        let (new, name) = (folder.path().join(NEW_LOCK), folder.path().join(LOCK));
+        let lock = File::create(&new)?;
         lock.lock()?;
+        fs::rename(new, name)?;
         Ok(Self {
             path: folder.path().to_owned(),
             folder: Some(folder),
@@ -63,22 +72,31 @@ fn delete(folder: TempDir) {
     tracing::warn!(folder = %path.display(), "the profile of a browser was not deleted");
 }
 
-/// Deletes the profiles in a folder that nobody uses. Those of other users cannot be deleted, and
-/// one without a lock is just being made.
+/// Deletes this user's profiles in a folder that nobody uses.
 fn delete_unlocked(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
-    let is_profile = |entry: &fs::DirEntry| {
+    let user = geteuid().as_raw();
+    for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        is_folder && name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
-    };
-    for entry in entries.flatten().filter(is_profile) {
-        let path = entry.path();
-        let lock = OpenOptions::new().write(true).open(path.join(LOCK));
-        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
-            fs::remove_dir_all(path).ok();
+        let is_named = name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let about = entry.metadata().ok().filter(|_| is_named);
+        if let Some(about) = about.filter(|it| it.is_dir() && it.uid() == user)
+            && is_abandoned(&entry.path(), &about)
+        {
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
+/// Whether the process that has made a profile has ended.
+fn is_abandoned(folder: &Path, about: &Metadata) -> bool {
+    match File::open(folder.join(LOCK)) {
+        Ok(lock) => lock.try_lock().is_ok(),
+        Err(_) => {
+            let age = about.modified().ok().and_then(|it| it.elapsed().ok());
+            age.is_some_and(|age| age > UNLOCKED)
         }
     }
 }

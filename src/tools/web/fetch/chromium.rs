@@ -81,7 +81,7 @@ pub struct Chromium {
     memory: ProcessMemory,
     limits: ChildLimits,
     browsers: Semaphore,
-    /// Whether the profiles of programs that were killed are deleted.
+    /// Whether the profiles of programs that were killed have been deleted.
     swept: Arc<Once>,
 }
 
