@@ -228,6 +228,10 @@ pub async fn scrape_answer(
     })
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }

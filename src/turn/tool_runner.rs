@@ -112,7 +112,7 @@ pub struct ToolResult {
     /// Whether the tool could not be used at all, whatever it was asked for: rounds of such calls
     /// end the answer, see `max_unusable_rounds` in `[tools]`. A page that cannot be read and a
     /// search without results do not count.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unusable: bool,
     /// What the client sees of the finished call, if it saw the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,10 +120,6 @@ pub struct ToolResult {
     /// The pages that the answer may cite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<CitedSource>,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 impl ToolResult {

@@ -340,8 +340,11 @@ impl SearchTurn {
         let Some(held) = earlier.filter(|held| self.domains.allows(&held.page.url)) else {
             return Ok(None);
         };
-        self.count(url, &held.page)?;
-        Ok(Some(held))
+        if self.has_room(&held.page) {
+            Ok(Some(held))
+        } else {
+            Err(failed_page(url, &PageError::NoMemory))
+        }
     }
 
     /// A page from the web. It is kept as an artifact.
@@ -358,15 +361,15 @@ impl SearchTurn {
                 "The page leads to another domain than those that the user allows.",
             ));
         }
-        self.count(url, &page)?;
+        if !self.has_room(&page) {
+            return Err(failed_page(url, &PageError::NoMemory));
+        }
         Ok(self.pages.keep(page).await)
     }
 
-    /// Counts what is stored of a page, which counts itself.
-    fn count(&self, url: &str, page: &Page) -> Result<(), ToolResult> {
-        let has_room = self.memory.lock().add(page.markdown.len());
-        let no_memory = || failed_page(url, &PageError::NoMemory);
-        has_room.then_some(()).ok_or_else(no_memory)
+    /// Counts what is stored of a page, which counts itself, if there is room for it.
+    fn has_room(&self, page: &Page) -> bool {
+        self.memory.lock().add(page.markdown.len())
     }
 }
 

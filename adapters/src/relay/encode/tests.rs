@@ -101,7 +101,7 @@ fn added_citations_do_not_go_back() {
     let call =
         json!({"type": "function_call", "call_id": "c1", "name": "open_page", "arguments": "{}"});
     let earlier = tag_id("acme/m", "msg_0", "msg_", false).unwrap();
-    let mut before = message(&[found.clone()]);
+    let mut before = message(std::slice::from_ref(&found));
     before["id"] = json!(earlier);
     let items = [
         json!({"role": "user", "content": "go"}),
@@ -132,7 +132,7 @@ fn added_citations_do_not_go_back() {
         let annotations = |at: usize| sent["content"][at]["annotations"].as_array().unwrap();
         assert_eq!(annotations(0).len(), kept, "{sent}");
         assert_eq!(annotations(0)[kept - 1], own);
-        assert_eq!(*annotations(1), [own.clone()]);
+        assert_eq!(*annotations(1), std::slice::from_ref(&own));
         assert_eq!(sent["content"][0]["logprobs"], json!([]));
     }
 }

@@ -92,13 +92,11 @@ fn delete_unlocked(folder: &Path) {
 
 /// Whether the process that has made a profile has ended.
 fn is_abandoned(folder: &Path, about: &Metadata) -> bool {
-    match File::open(folder.join(LOCK)) {
-        Ok(lock) => lock.try_lock().is_ok(),
-        Err(_) => {
-            let age = about.modified().ok().and_then(|it| it.elapsed().ok());
-            age.is_some_and(|age| age > UNLOCKED)
-        }
+    if let Ok(lock) = File::open(folder.join(LOCK)) {
+        return lock.try_lock().is_ok();
     }
+    let age = about.modified().ok().and_then(|it| it.elapsed().ok());
+    age.is_some_and(|age| age > UNLOCKED)
 }
 
 #[cfg(test)]
