@@ -31,15 +31,6 @@ pub struct PageArtifact {
     pub read: u64,
 }
 
-/// A source that a turn knows from one of its items on.
-#[derive(Clone, Copy, Debug)]
-pub struct KnownSource<'a> {
-    /// The page.
-    pub source: &'a CitedSource,
-    /// The index of the first item that may rest on it.
-    pub from: usize,
-}
-
 impl CitedSource {
     /// Its texts, in bytes.
     pub(crate) fn bytes(&self) -> usize {

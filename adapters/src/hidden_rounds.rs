@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::cited_source::{CitedSource, KnownSource};
+use crate::cited_source::CitedSource;
 use crate::item_text::message_text;
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -118,14 +118,16 @@ impl HiddenRounds {
         let (first, first_source) = (insertions.len(), sources.len());
         let mut cursor = at;
         let mut before = shown_before(items, cursor);
+        let mut is_lost = false;
         for entry in self.entries.iter().take(anchor).rev() {
             let is_there = match (entry, before) {
-                (HiddenEntry::Hidden(json), _) => {
-                    insertions.push((cursor, json));
-                    continue;
-                }
                 (HiddenEntry::Source(source), _) => {
                     sources.push((cursor, source));
+                    continue;
+                }
+                _ if is_lost => continue,
+                (HiddenEntry::Hidden(json), _) => {
+                    insertions.push((cursor, json));
                     continue;
                 }
                 (HiddenEntry::Hosted(_), _) => continue,
@@ -143,7 +145,7 @@ impl HiddenRounds {
                 }
                 // Some clients do not send it back.
                 None if *entry == HiddenEntry::Reasoning => {}
-                None => break,
+                None => is_lost = true,
             }
         }
         if let Some(added) = insertions.get_mut(first..) {
@@ -280,14 +282,15 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
     }
     let PlacedEntries {
         mut insertions,
-        sources,
+        mut sources,
     } = placed;
     insertions.sort_by_key(|(at, _)| *at);
-    let known = sources.into_iter().map(|(at, source)| KnownSource {
-        source,
-        from: at + insertions.partition_point(|(other, _)| *other <= at),
-    });
-    turn.known_sources.extend(known);
+    sources.sort_by_key(|(at, _)| *at);
+    for (index, item) in turn.items.iter_mut().enumerate() {
+        item.known_sources = sources.partition_point(|(at, _)| *at <= index);
+    }
+    let sources = sources.into_iter().map(|(_, source)| source);
+    turn.known_sources.extend(sources);
     insert(turn, &insertions);
 }
 

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use strum::EnumString;
 
 pub(crate) use self::item_fields::ItemFields;
-use crate::cited_source::KnownSource;
+use crate::cited_source::CitedSource;
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json::string_value;
@@ -61,7 +61,7 @@ pub struct Turn<'a> {
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
     /// The pages that tools of the proxy have found or read in this conversation, the oldest first.
-    pub known_sources: Vec<KnownSource<'a>>,
+    pub known_sources: Vec<&'a CitedSource>,
     /// Which of the tools the model may or must call.
     pub tool_choice: ToolChoice,
     /// Whether the model may call several tools in one answer; `None` if the client
@@ -218,6 +218,8 @@ pub struct Item<'a> {
     hidden: bool,
     /// Whether other items of the history tell what it shows.
     pub(crate) is_told_elsewhere: bool,
+    /// How many of [`Turn::known_sources`] were known when it was made.
+    pub(crate) known_sources: usize,
     /// What is read as its output in place of its own.
     made_output: Option<Box<RawValue>>,
 }
@@ -360,6 +362,7 @@ impl<'a> Item<'a> {
             plain_text: None,
             hidden: false,
             is_told_elsewhere: false,
+            known_sources: 0,
             made_output: None,
         };
         if item.kind == ItemKind::FunctionCallOutput
@@ -400,6 +403,7 @@ impl<'a> Item<'a> {
             plain_text: Some(text),
             hidden: false,
             is_told_elsewhere: false,
+            known_sources: 0,
             made_output: None,
         }
     }
@@ -413,6 +417,7 @@ impl<'a> Item<'a> {
             plain_text: Some(Text::Owned(Arc::clone(blob))),
             hidden: false,
             is_told_elsewhere: false,
+            known_sources: 0,
             made_output: None,
         }
     }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct ToolConfig {
     /// The most rounds of an answer whose calls are run.
     pub max_rounds: u32,
-    /// How many rounds in a row may have no call that could be run, such as because of arguments
-    /// that do not fit, before the answer ends with an error.
+    /// After how many rounds in a row without a usable call, such as because of arguments that do
+    /// not fit, the answer ends with an error.
     pub max_unusable_rounds: u32,
     /// The most calls that are run in an answer; without a limit of its own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,7 @@
 //! | `spent` | what each owner has used today |
 //! | `session_table` | tables of what sessions need again after a restart |
 //! | `hidden_rounds` | what clients did not see of answers |
-//! | `web_references` | the addresses that sessions were shown of the web |
+//! | `web_references` | the addresses that sessions were shown of the web, and where pages are kept |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
 mod batch;
@@ -422,7 +422,7 @@ impl Store {
         .await
     }
 
-    /// Stores the ids that a call of a session has made, as JSON. Waits for the disk.
+    /// Stores the ids that a call of a session has made, and where its pages are kept, as JSON. Waits for the disk.
     pub async fn put_web_references(&self, call: SessionRow) -> Result<(), StoreError> {
         self.change(move |connection| WEB_REFERENCES.put(connection, &call))
             .await

@@ -1,9 +1,10 @@
 //! The addresses that sessions were shown of the web, so that the ids by which a model names them
-//! mean the same after a restart.
+//! mean the same after a restart, and the artifacts of the pages that they have read.
 
 use super::session_table::SessionTable;
 
-/// The ids of calls and their addresses, as JSON: a row for each call.
+/// The ids of calls with their addresses, and pages with their artifacts, as JSON: a row for each
+/// call.
 pub(super) static WEB_REFERENCES: SessionTable = SessionTable {
     name: "web_references",
     text: "ids",

@@ -1,5 +1,5 @@
 //! The references of sessions in the store: the ids by which a model names pages mean the same
-//! after a restart, and after a session was forgotten in memory.
+//! after a restart, and after a session was forgotten in memory; so do the pages that it has read.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -62,7 +62,7 @@ impl StoredReferences {
         self.in_memory.begin_call(owner, session)
     }
 
-    /// Stores the ids that a call has made. Waits for the disk, but not for long.
+    /// Stores the ids that a call has made, and where its pages are kept. Waits for the disk, but not for long.
     pub async fn keep(&self, owner: &Arc<str>, session: &str, call: &ReferencesCall<'_>) {
         let made = call.made();
         let Some(store) = self.store.get().filter(|_| !made.is_empty()) else {

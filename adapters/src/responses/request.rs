@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use self::parse::{parse, read_tools, read_updates};
 use super::request_body::read_items;
-use crate::cited_source::{CitedSource, KnownSource};
+use crate::cited_source::CitedSource;
 use crate::compact;
 use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
@@ -293,15 +293,16 @@ impl TurnSource {
         compact::replace_covered_history(&mut turn, &self.tail);
         self.stop.check()?;
         hidden_rounds::restore(&self.hidden_rounds, &mut turn);
-        let rounds = self.rounds.iter();
-        let before_rounds = turn.items.len();
-        turn.items
-            .extend(rounds.filter_map(|json| Item::hidden(json)));
-        let sources = self.round_sources.iter();
-        let sources = sources.map(|(so_far, source)| KnownSource {
-            source,
-            from: before_rounds + so_far,
-        });
+        let restored = turn.known_sources.len();
+        for (at, json) in self.rounds.iter().enumerate() {
+            let sources = &self.round_sources;
+            let known = sources.partition_point(|(so_far, _)| *so_far <= at);
+            turn.items.extend(Item::hidden(json).map(|mut item| {
+                item.known_sources = restored + known;
+                item
+            }));
+        }
+        let sources = self.round_sources.iter().map(|(_, source)| source);
         turn.known_sources.extend(sources);
         if !self.rounds.is_empty() {
             turn.tool_choice = std::mem::take(&mut turn.tool_choice).relaxed();

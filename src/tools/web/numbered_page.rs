@@ -93,8 +93,11 @@ impl NumberedPage {
     /// The same page, which was read this long ago.
     #[must_use]
     pub fn read_ago(self, age: Duration) -> Self {
-        let read_at = self.read_at.checked_sub(age).unwrap_or(self.read_at);
-        Self { read_at, ..self }
+        let now = Instant::now();
+        Self {
+            read_at: now.checked_sub(age).unwrap_or(now),
+            ..self
+        }
     }
 
     /// How long ago it was read.

@@ -16,6 +16,9 @@ use crate::net::memory::SharedMemory;
 /// A session reads a page again, if it can, that it has read longer ago.
 pub const PAGE_LIFETIME: Duration = Duration::from_hours(1);
 
+/// How long a page may take of which the session has an old copy.
+pub const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A page that was read. Made by a [`PageReader`], or of what is kept of one.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -59,7 +62,7 @@ impl KeptPage {
         Duration::from_secs(now.saturating_sub(self.read))
     }
 
-    /// Whether it was read so lately that it need not be read again.
+    /// Whether it was read so recently that it need not be read again.
     pub fn is_fresh(&self, now: u64) -> bool {
         self.age(now) < PAGE_LIFETIME
     }

@@ -5,7 +5,7 @@
 //! that its second call showed. There is one budget of bytes for all sessions. Beyond it the
 //! session that was not used for the longest time is forgotten, of the owner whose sessions take
 //! most; a session that takes most of the budget itself loses its oldest pages, which are then read
-//! again, and its oldest ids.
+//! from where they are kept or from the web, and its oldest ids.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -183,7 +183,7 @@ impl ReferencesCall<'_> {
         id
     }
 
-    /// The ids that this call has made so far.
+    /// What this call has made so far.
     pub fn made(&self) -> CallReferences {
         CallReferences {
             pages: self.kept.lock().clone(),
@@ -285,7 +285,8 @@ impl SessionReferences {
         }
     }
 
-    /// Forgets the oldest page, or the oldest id where there is no page but the newest.
+    /// Forgets the oldest page, or where there is no page but the newest the oldest id, or where an
+    /// old page is kept.
     fn forget_oldest(&mut self) -> bool {
         let has_others = !self.addresses.is_empty() || !self.kept.is_empty();
         if (self.pages.len() > 1 || !has_others)

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use thiserror::Error;
+use tokio::time::timeout;
 
 use super::cache::{SearchCache, SearchRun};
-use super::fetch::page_url;
-use super::page::{Page, PageError, PageReader};
+use super::client::WebError;
+use super::fetch::{FetchError, page_url};
+use super::page::{Page, PageError, PageReader, RENEWAL_TIMEOUT};
 use super::search::{
     SearchAttempt, SearchEngine, SearchHit, Searcher, WebQuery, filter_hits, page_address,
 };
@@ -258,6 +260,14 @@ impl WebTools {
         };
         self.cache.keep(query, kept);
         Arc::new(report)
+    }
+
+    /// Reads a page of which there is an old copy, which is better than waiting for long.
+    pub async fn renew(&self, url: &str) -> Result<Arc<Page>, PageError> {
+        let late = |_| FetchError::NoAnswer(WebError::Timeout(RENEWAL_TIMEOUT));
+        timeout(RENEWAL_TIMEOUT, self.open(url))
+            .await
+            .map_err(late)?
     }
 
     /// Reads a page.

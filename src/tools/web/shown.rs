@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::time::Duration;
 
 use serde::Deserialize;
 use strum::{EnumString, IntoStaticStr};
@@ -9,7 +10,7 @@ use url::Url;
 
 use super::excerpt::{EXCERPT_CHARS, excerpt};
 use super::find::find_in_page;
-use super::page::{Page, PageError};
+use super::page::{PAGE_LIFETIME, Page, PageError};
 use super::search::{SearchAttempt, SearchError, SearchFailure, SearchHit, SearchKind, WebQuery};
 use super::service::{SearchReport, SearchResult};
 
@@ -234,6 +235,20 @@ fn page_head(page: &Page) -> String {
         let _ = writeln!(text, "Published: {}", one_line(published));
     }
     text
+}
+
+/// Says how old a page is, if it is not as it is today.
+pub fn age_note(age: Duration) -> Option<String> {
+    if age < PAGE_LIFETIME {
+        return None;
+    }
+    let hours = age.as_secs() / 3_600;
+    let ago = match hours {
+        0 | 1 => "1 hour".to_owned(),
+        2..48 => format!("{hours} hours"),
+        _ => format!("{} days", hours / 24),
+    };
+    Some(format!("This is how the page was {ago} ago."))
 }
 
 /// Why there is no page, as models, endpoints and commands show it.

@@ -76,8 +76,7 @@ impl ToolRunner for WebSearchTool {
         let settings = settings.unwrap_or_default();
         let (web, limits) = (self.web.of_owner(&ctx.owner), self.web.limits());
         let artifacts = PageArtifacts::new(self.artifacts.clone(), &ctx.owner, session);
-        let known = turn.known_sources.iter().map(|known| known.source);
-        let pages = SessionPages::new(artifacts, known);
+        let pages = SessionPages::new(artifacts, turn.known_sources.iter().copied());
         let memory = self.web.memory().of_owner(&ctx.owner);
         let memory = memory.share(MemoryKind::Answers);
         Arc::new(SearchTurn::new(web, limits, settings, pages, memory))

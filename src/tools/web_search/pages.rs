@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use adapters::cited_source::CitedSource;
 use parking_lot::Mutex;
@@ -28,8 +27,6 @@ pub(super) struct HeldPage {
     pub(super) page: Arc<Page>,
     /// `None` if there is no room for it.
     pub(super) kept: Option<KeptPage>,
-    /// How old it is, where it cannot be read anew.
-    pub(super) age: Option<Duration>,
 }
 
 impl SessionPages {
@@ -75,12 +72,12 @@ impl SessionPages {
         Ok(page)
     }
 
-    /// How long ago an earlier answer has read a page; `None` if none has.
-    pub(super) fn age(&self, url: &str, now: u64) -> Option<Duration> {
-        self.earlier.get(url).map(|page| page.age(now))
+    /// Whether an earlier answer has read a page.
+    pub(super) fn knows(&self, url: &str) -> bool {
+        self.earlier.contains_key(url)
     }
 
-    /// Whether an earlier answer has read a page so lately that it need not be read again. `now` is
+    /// Whether an earlier answer has read a page so recently that it need not be read again. `now` is
     /// in seconds since 1970.
     pub(super) fn is_fresh(&self, url: &str, now: u64) -> bool {
         let earlier = self.earlier.get(url);
@@ -93,7 +90,6 @@ impl SessionPages {
         Some(HeldPage {
             page: self.artifacts.read(kept).await?,
             kept: Some(kept.clone()),
-            age: None,
         })
     }
 
@@ -101,11 +97,7 @@ impl SessionPages {
     /// before that.
     pub(super) async fn keep(&self, page: Arc<Page>) -> HeldPage {
         let kept = self.artifacts.keep(&page).await;
-        HeldPage {
-            page,
-            kept,
-            age: None,
-        }
+        HeldPage { page, kept }
     }
 }
 

@@ -10,7 +10,6 @@ use adapters::tools::ProxyTool;
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::functions::{FIND, OPEN, SEARCH};
 use super::pages::{HeldPage, SessionPages};
@@ -24,19 +23,15 @@ use crate::tools::web::page::{Page, PageError};
 use crate::tools::web::reader::PAGE_TIMEOUT;
 use crate::tools::web::search::{AllowedDomains, SearchHit, WebQuery};
 use crate::tools::web::service::{MAX_SEARCHES, SearchReport, SearchRequest, WebTools};
-use crate::tools::web::shown::{render_found, render_page, render_page_error, render_searches};
+use crate::tools::web::shown::{
+    age_note, render_found, render_page, render_page_error, render_searches,
+};
 use crate::turn::{
     CallRecord, ToolEffect, ToolFuture, ToolResult, TurnContext, TurnTools, parse_tool_arguments,
 };
 
 /// How long a search may take: all search engines together, and a little to say so.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(12);
-
-/// How long a page may take of which the session has an old copy.
-const RENEWAL_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What the model is told of a page that takes too long.
-const NOT_IN_TIME: &str = "The page was not read in time.";
 
 /// What the model is told if there is no room for a result.
 const NO_MEMORY: &str =
@@ -268,12 +263,15 @@ impl SearchTurn {
         render: impl FnOnce(&Page) -> String + Send + 'static,
     ) -> ToolResult {
         // A call that takes too long is dropped, and then this record is the one that is stored.
-        self.record(call, record::of_failure(url, NOT_IN_TIME, 0));
+        let late = "The page was not read in time.";
+        self.record(call, record::of_failure(url, late, 0));
         let (result, record) = match self.page(web, url).await {
             Ok(held) => {
                 let asked = url.to_owned();
                 let shown = run_at_low_priority(move || {
-                    let text = age_note(&held) + &render(&held.page);
+                    let age = held.kept.as_ref().map(|kept| kept.age(System.unix()));
+                    let note = age.and_then(age_note).map(|note| note + "\n\n");
+                    let text = note.unwrap_or_default() + &render(&held.page);
                     let result = page_result(&asked, &held, text);
                     let record = record::of_page(&asked, &held, result.text.len());
                     (result, record)
@@ -321,18 +319,11 @@ impl SearchTurn {
                 "The user allows no access to the web in this turn, and the page was not read before.",
             ));
         }
-        let Some(earlier) = self.pages.age(url, System.unix()) else {
-            return self.read_new(web, url).await;
-        };
-        // An old page is better than none.
-        let failed = match timeout(RENEWAL_TIMEOUT, self.read_new(web, url)).await {
-            Ok(Ok(read)) => return Ok(read),
-            Ok(Err(failed)) => failed,
-            Err(_) => ToolResult::failure(NOT_IN_TIME),
-        };
-        let held = self.earlier(url).await?.ok_or(failed)?;
-        let age = Some(earlier);
-        Ok(HeldPage { age, ..held })
+        match self.read_new(web, url).await {
+            // An old page is better than none.
+            Err(failed) => self.earlier(url).await?.ok_or(failed),
+            read => read,
+        }
     }
 
     async fn earlier(&self, url: &str) -> Result<Option<HeldPage>, ToolResult> {
@@ -340,7 +331,7 @@ impl SearchTurn {
         let Some(held) = earlier.filter(|held| self.domains.allows(&held.page.url)) else {
             return Ok(None);
         };
-        if self.has_room(&held.page) {
+        if self.count_page(&held.page) {
             Ok(Some(held))
         } else {
             Err(failed_page(url, &PageError::NoMemory))
@@ -352,23 +343,25 @@ impl SearchTurn {
         if is_used_up(&self.opened, self.limits.pages) {
             return Err(limit_reached(OPEN));
         }
-        let page = web
-            .open(url)
-            .await
-            .map_err(|error| failed_page(url, &error))?;
+        let page = if self.pages.knows(url) {
+            web.renew(url).await
+        } else {
+            web.open(url).await
+        };
+        let page = page.map_err(|error| failed_page(url, &error))?;
         if !self.domains.allows(&page.url) {
             return Err(ToolResult::failure(
                 "The page leads to another domain than those that the user allows.",
             ));
         }
-        if !self.has_room(&page) {
+        if !self.count_page(&page) {
             return Err(failed_page(url, &PageError::NoMemory));
         }
         Ok(self.pages.keep(page).await)
     }
 
     /// Counts what is stored of a page, which counts itself, if there is room for it.
-    fn has_room(&self, page: &Page) -> bool {
+    fn count_page(&self, page: &Page) -> bool {
         self.memory.lock().add(page.markdown.len())
     }
 }
@@ -431,7 +424,9 @@ fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let number = serde_json::Number::deserialize(from)?;
     let number = number.as_f64().unwrap_or_default();
     if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
-        return Err(de::Error::custom("a whole number is expected"));
+        return Err(de::Error::custom(
+            "a whole number from 0 to 4294967295 is expected",
+        ));
     }
     #[expect(
         clippy::cast_possible_truncation,
@@ -463,14 +458,6 @@ fn is_used_up(count: &AtomicU32, most: Option<u32>) -> bool {
 
 fn limit_reached(name: &str) -> ToolResult {
     ToolResult::failure(format!("The call limit for {name} is reached."))
-}
-
-/// Says how old a page is that cannot be read anew.
-fn age_note(held: &HeldPage) -> String {
-    let hours = held.age.map(|age| age.as_secs() / 3_600);
-    hours.map_or_else(String::new, |hours| {
-        format!("The page cannot be read now. This is how it was {hours} hours ago.\n\n")
-    })
 }
 
 fn page_result(asked: &str, held: &HeldPage, text: String) -> ToolResult {

@@ -16,7 +16,8 @@ use crate::turn::tool_arguments;
 use crate::turn::tool_results::{ANSWER_TOKENS, MIN_ROUND_TOKENS};
 use crate::turn::tool_runner::{ToolEffect, ToolResult, TurnTools};
 
-/// The most pages of an answer that later answers may cite, and the most that were only found.
+/// The most pages of an answer that it and later answers may cite. Beyond the second number only
+/// pages that were read are added.
 const MAX_SOURCES: usize = 500;
 const MAX_FOUND_SOURCES: usize = 400;
 /// The most bytes that are stored of why a call failed.
@@ -177,17 +178,18 @@ impl ToolLoop {
         if self.unusable_rounds < most {
             return Ok(());
         }
-        let last = ended.last().map_or("", |call| &call.text);
-        let last = cut_error(last);
+        let why = ended.first().map_or("", |call| &call.text);
+        let why = cut_error(why);
         let message = format!(
-            "Tool execution failed: in {most} rounds in a row no tool that the model called could be used. The last one: {last}"
+            "Tool execution failed: in {most} rounds in a row no tool that the model called could be used: {why}"
         );
         Err(Fault::new(Kind::Internal, message))
     }
 
     /// Adds pages that a call has found or read: each once, and once more when it is read. Pages
-    /// that were read have places that others do not take.
-    pub(super) fn add_sources(&mut self, found: &[CitedSource]) {
+    /// that were read have places that others do not take. Returns those that are new.
+    pub(super) fn add_sources(&mut self, found: &[CitedSource]) -> &[CitedSource] {
+        let before = self.sources.len();
         for source in found {
             let key = (source.url.clone(), source.kept.is_some());
             let most = if source.kept.is_some() {
@@ -199,6 +201,7 @@ impl ToolLoop {
                 self.sources.push(source.clone());
             }
         }
+        self.sources.get(before..).unwrap_or_default()
     }
 
     /// Adds the items of a finished round to the hidden ones. `results` are the outputs of the

@@ -242,8 +242,8 @@ impl Answer<'_> {
                     let name = ProxyTool::original_name(&call.name);
                     let metrics = &self.record.metrics;
                     metrics.tool_called(&ctx.owner, name, result.failed);
-                    self.assembler.add_sources(result.sources.iter().cloned());
-                    tools.add_sources(&result.sources);
+                    let sources = tools.add_sources(&result.sources);
+                    self.assembler.add_sources(sources.iter().cloned());
                     if shown.is_some() {
                         let item = result.item.clone();
                         self.assembler

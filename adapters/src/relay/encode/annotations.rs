@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use crate::json;
 use crate::members::{Members, rewrite};
 
-/// The `content` of the message at this index without the citations of pages that were found before
-/// it; `None` if it has none. What is found later changes no message, so that a prompt stays as it
-/// was.
+/// The `content` of a message without the citations of the first `known` of these pages, which were
+/// found before it; `None` if it has none. What is found later changes no message, so that a prompt
+/// stays as it was.
 pub(super) fn without_citations(
     message: &Members<'_>,
-    index: usize,
+    known: usize,
     pages: &HashMap<&str, usize>,
 ) -> Option<String> {
     let content = message.get("content")?;
@@ -22,7 +22,7 @@ pub(super) fn without_citations(
     if !names_any {
         return None;
     }
-    let is_found = |url: &str| pages.get(url).is_some_and(|from| *from <= index);
+    let is_found = |url: &str| pages.get(url).is_some_and(|place| *place < known);
     let mut changed = false;
     let mut out = vec![b'['];
     for part in json::list::<Members<'_>>(Some(content)) {

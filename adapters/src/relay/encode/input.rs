@@ -39,8 +39,8 @@ pub(super) struct InputWriter<'w, 'a> {
     pub(super) call_forms: HashMap<String, CallForm>,
     /// Whether the last item is one that the model answers; `None` before the first.
     pub(super) ends_with_user: Option<bool>,
-    /// The addresses of the pages that tools of the proxy have found, with the index of the first
-    /// item that may cite them.
+    /// The addresses of the pages that tools of the proxy have found, with their first places in
+    /// [`Turn::known_sources`].
     pub(super) found_pages: HashMap<&'w str, usize>,
     /// An empty message of the user, which is sent if no other message of the user is next to it.
     pub(super) empty_user: Option<usize>,

@@ -60,9 +60,9 @@ impl InputWriter<'_, '_> {
             if adds_phase {
                 changes.push(("phase", None));
             }
-            let has_found = !self.found_pages.is_empty();
-            let members = item.raw().filter(|_| has_found).and_then(Members::read);
-            let content = members.and_then(|it| without_citations(&it, index, &self.found_pages));
+            let known = item.known_sources;
+            let members = item.raw().filter(|_| known > 0).and_then(Members::read);
+            let content = members.and_then(|it| without_citations(&it, known, &self.found_pages));
             if let Some(content) = content {
                 changes.push(("content", Some(content)));
             }

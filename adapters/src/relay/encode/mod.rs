@@ -23,7 +23,6 @@ use std::collections::HashMap;
 use registry::RelayQuirks;
 
 use crate::body_writer::BodyWriter;
-use crate::cited_source::KnownSource;
 use crate::encode_options::EncodeOptions;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
@@ -120,13 +119,11 @@ pub(crate) fn encode(
     })
 }
 
-/// The addresses of the pages that a turn knows, each with the index of the first item that may
-/// cite it.
+/// The addresses of the pages that a turn knows, each with its first place.
 fn found_pages<'t>(turn: &'t Turn<'_>) -> HashMap<&'t str, usize> {
     let mut pages = HashMap::with_capacity(turn.known_sources.len());
-    for KnownSource { source, from } in &turn.known_sources {
-        let first = pages.entry(&*source.url).or_insert(*from);
-        *first = (*first).min(*from);
+    for (place, source) in turn.known_sources.iter().enumerate() {
+        pages.entry(&*source.url).or_insert(place);
     }
     pages
 }

@@ -11,6 +11,7 @@ use crate::compaction_blob::CompactionBlob;
 use crate::hidden_rounds::{HiddenEntry, HiddenRounds};
 use crate::origin::{tag_id, wrap};
 use crate::plan::{Bounds, plan};
+use crate::purpose::Purpose;
 use crate::responses::request::TurnSource;
 use crate::wire::{EncodeOptions, encode};
 
@@ -119,21 +120,40 @@ fn added_citations_do_not_go_back() {
             HiddenEntry::Message(vec![id.clone()]),
         ],
     };
-    for (rounds, kept) in [(vec![Arc::new(rounds)], 1), (Vec::new(), 2)] {
-        let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
-        let sent = encoded(&source.with_hidden_rounds(rounds), RelayQuirks::default());
+    let rounds = Arc::new(rounds);
+    let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
+    let with_rounds = source.with_hidden_rounds(vec![Arc::clone(&rounds)]);
+    let blob = CompactionBlob {
+        summary: "so far".into(),
+        ..CompactionBlob::default()
+    };
+    let compacted = Purpose::Compacted {
+        blob: blob.seal().into(),
+        from: 2,
+    };
+    for (source, kept) in [
+        (with_rounds.clone(), 1),
+        (with_rounds.with_purpose(compacted), 1),
+        (source, 2),
+    ] {
+        let sent = encoded(&source, RelayQuirks::default());
         let sent = sent["input"].as_array().unwrap().iter();
-        let sent = sent.filter(|item| item["role"] == "assistant");
-        let [before, sent] = &sent.collect::<Vec<_>>()[..] else {
-            panic!("two messages")
+        let sent: Vec<&Value> = sent.filter(|item| item["role"] == "assistant").collect();
+        let annotations = |message: &Value, at: usize| {
+            message["content"][at]["annotations"]
+                .as_array()
+                .unwrap()
+                .clone()
         };
-        let kept_before = before["content"][0]["annotations"].as_array().unwrap();
-        assert_eq!(kept_before.len(), 1, "{before}");
-        let annotations = |at: usize| sent["content"][at]["annotations"].as_array().unwrap();
-        assert_eq!(annotations(0).len(), kept, "{sent}");
-        assert_eq!(annotations(0)[kept - 1], own);
-        assert_eq!(*annotations(1), std::slice::from_ref(&own));
-        assert_eq!(sent["content"][0]["logprobs"], json!([]));
+        // What is found later takes nothing from an earlier message.
+        for before in sent.iter().rev().skip(1) {
+            assert_eq!(annotations(before, 0).len(), 1, "{before}");
+        }
+        let last = sent.last().unwrap();
+        assert_eq!(annotations(last, 0).len(), kept, "{last}");
+        assert_eq!(annotations(last, 0)[kept - 1], own);
+        assert_eq!(annotations(last, 1), std::slice::from_ref(&own));
+        assert_eq!(last["content"][0]["logprobs"], json!([]));
     }
 }
 

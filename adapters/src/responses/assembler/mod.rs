@@ -126,8 +126,8 @@ impl AssemblerSettings {
 fn newest_sources(turn: &Turn<'_>) -> Vec<CitedSource> {
     let newest = turn.known_sources.iter().rev().take(MAX_KNOWN_SOURCES);
     let newest = newest.map(|known| CitedSource {
-        url: known.source.url.clone(),
-        title: known.source.title.clone(),
+        url: known.url.clone(),
+        title: known.title.clone(),
         kept: None,
     });
     newest.collect()

@@ -9,13 +9,14 @@ mod text;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 
 use self::text::{CommandText, ListedResult, render_all};
 use super::numbered_page::NumberedPage;
-use super::page::{PAGE_LIFETIME, Page, PageError, PageKeeper};
+use super::page::{KeptPage, PAGE_LIFETIME, Page, PageError, PageKeeper};
 use super::references::ReferencesCall;
 use super::search::{AllowedDomains, SearchEngine, SearchKind, UserLocation, WebQuery};
 use super::service::{LimitReached, MAX_SEARCHES, SearchRequest, SearchResult, WebTools};
@@ -478,51 +479,67 @@ async fn read(
 ) -> Result<Arc<NumberedPage>, Unanswered> {
     let domains = settings.domains();
     check_domain(address, &domains)?;
-    let earlier = earlier(sources, call, address, &domains).await;
-    let is_fresh = |page: &Arc<NumberedPage>| page.age() < PAGE_LIFETIME;
-    match earlier {
-        Some(page) if settings.cache_only || is_fresh(&page) => Ok(page),
-        // An old page is better than none.
-        Some(page) => Ok(read_new(sources, call, address, &domains)
-            .await
-            .unwrap_or(page)),
-        None if settings.cache_only => Err(format!(
-            "{address} was not opened: the user allows no access to the web, and the page was not \
-             read before."
-        )
-        .into()),
-        None => read_new(sources, call, address, &domains).await,
+    let in_memory = call.page(address);
+    let in_memory = in_memory.filter(|page| domains.allows(&page.url));
+    let kept = call.kept(address).filter(|_| in_memory.is_none());
+    let age = in_memory.as_ref().map(|page| page.age());
+    let age = age.or_else(|| Some(kept.as_ref()?.age(System.unix())));
+    let earlier = async || match (&in_memory, &kept) {
+        (None, Some(kept)) => kept_page(sources, call, address, kept, &domains).await,
+        (page, _) => page.clone(),
+    };
+    if settings.cache_only {
+        return earlier().await.ok_or_else(|| {
+            let why = "the user allows no access to the web, and the page was not read before";
+            format!("{address} was not opened: {why}.").into()
+        });
+    }
+    let Some(age) = age else {
+        return read_new(sources, call, address, &domains, false).await;
+    };
+    if age < PAGE_LIFETIME
+        && let Some(page) = earlier().await
+    {
+        return Ok(page);
+    }
+    // An old page is better than none.
+    match read_new(sources, call, address, &domains, true).await {
+        Err(failed) => earlier().await.ok_or(failed),
+        read => read,
     }
 }
 
-/// A page as the session has read it before.
-async fn earlier(
+/// A page as the session has kept it.
+async fn kept_page(
     sources: PageSources<'_>,
     call: &ReferencesCall<'_>,
     address: &str,
+    kept: &KeptPage,
     domains: &AllowedDomains,
 ) -> Option<Arc<NumberedPage>> {
-    if let Some(page) = call.page(address) {
-        return check_domain(&page.url, domains).ok().map(|()| page);
+    if !domains.allows(&kept.url) {
+        return None;
     }
-    let kept = call.kept(address)?;
-    let page = sources.keeper.read(&kept).await?;
-    check_domain(&page.url, domains).ok()?;
+    let page = sources.keeper.read(kept).await?;
     let age = kept.age(System.unix());
-    let numbered = number(page).await.ok()?.read_ago(age);
-    let numbered = Arc::new(numbered);
+    let numbered = Arc::new(number(page).await.ok()?.read_ago(age));
     call.keep_page(address, &numbered);
     Some(numbered)
 }
 
-/// Reads a page, which the session keeps.
+/// Reads a page, which the session keeps. It is a renewal if there is an old copy.
 async fn read_new(
     sources: PageSources<'_>,
     call: &ReferencesCall<'_>,
     address: &str,
     domains: &AllowedDomains,
+    is_renewal: bool,
 ) -> Result<Arc<NumberedPage>, Unanswered> {
-    let page = sources.tools.open(address).await;
+    let page = if is_renewal {
+        sources.tools.renew(address).await
+    } else {
+        sources.tools.open(address).await
+    };
     let page = page.map_err(|error| {
         let sentence = format!("{address} could not be read: {error}.");
         let limit = if let PageError::Limit(limit) = error {
@@ -542,7 +559,7 @@ async fn read_new(
     }
     let numbered = number(page).await;
     let numbered = numbered.map_err(|why| format!("{address} could not be read: {why}."))?;
-    let numbered = Arc::new(numbered);
+    let numbered = Arc::new(numbered.read_ago(Duration::ZERO));
     call.keep_page(address, &numbered);
     Ok(numbered)
 }

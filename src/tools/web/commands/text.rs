@@ -7,6 +7,7 @@ use super::ReferencedResult;
 use crate::tools::web::find::text_pattern;
 use crate::tools::web::numbered_page::NumberedPage;
 use crate::tools::web::search::SearchKind;
+use crate::tools::web::shown::age_note;
 
 /// The first line of every text.
 const NOTICE: &str =
@@ -209,6 +210,9 @@ fn render_view(id: &str, page: &NumberedPage, from: usize, room: usize) -> Strin
     let mut head = format!("[{id}] {}\n{}", page.title, page.url);
     if let Some(published) = &page.published {
         let _ = write!(head, "\nPublished: {published}");
+    }
+    if let Some(note) = age_note(page.age()) {
+        let _ = write!(head, "\n{note}");
     }
     if page.lines() == 0 {
         head.push_str("\nThe page has no text.");
