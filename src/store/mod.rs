@@ -422,7 +422,8 @@ impl Store {
         .await
     }
 
-    /// Stores the ids that a call of a session has made, and where its pages are kept, as JSON. Waits for the disk.
+    /// Stores the ids that a call of a session has made, and where its pages are kept, as JSON.
+    /// Waits for the disk.
     pub async fn put_web_references(&self, call: SessionRow) -> Result<(), StoreError> {
         self.change(move |connection| WEB_REFERENCES.put(connection, &call))
             .await

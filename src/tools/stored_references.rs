@@ -62,7 +62,8 @@ impl StoredReferences {
         self.in_memory.begin_call(owner, session)
     }
 
-    /// Stores the ids that a call has made, and where its pages are kept. Waits for the disk, but not for long.
+    /// Stores the ids that a call has made, and where its pages are kept. Waits for the disk, but
+    /// not for long.
     pub async fn keep(&self, owner: &Arc<str>, session: &str, call: &ReferencesCall<'_>) {
         let made = call.made();
         let Some(store) = self.store.get().filter(|_| !made.is_empty()) else {

@@ -77,8 +77,8 @@ impl SessionPages {
         self.earlier.contains_key(url)
     }
 
-    /// Whether an earlier answer has read a page so recently that it need not be read again. `now` is
-    /// in seconds since 1970.
+    /// Whether an earlier answer has read a page so recently that it need not be read again. `now`
+    /// is in seconds since 1970.
     pub(super) fn is_fresh(&self, url: &str, now: u64) -> bool {
         let earlier = self.earlier.get(url);
         earlier.is_some_and(|page| page.is_fresh(now))
