@@ -296,7 +296,8 @@ def mcp(options: dict) -> str:
     """The tables of the MCP servers: `demo` with one tool, or that many with twelve tools each."""
     subjects = SUBJECTS[: options.get("mcp_servers", 0)]
     servers = {"demo": []} if options.get("mcp") else {subject: [subject, "12"] for subject in subjects}
-    table = '[mcp_servers.{}]\ncommand = "{}"\nargs = {}\n'
+    # On a busy machine Codex would begin without the tools of a server that is still starting.
+    table = '[mcp_servers.{}]\nrequired = true\ncommand = "{}"\nargs = {}\n'
     return "".join(table.format(name, kit.python(), json.dumps([str(MCP_SERVER), *args])) for name, args in servers.items())
 
 
