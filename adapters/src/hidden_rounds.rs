@@ -145,6 +145,7 @@ impl HiddenRounds {
                 }
                 // Some clients do not send it back.
                 None if *entry == HiddenEntry::Reasoning => {}
+                // What was hidden before it has no place any more; its sources stay known.
                 None => is_lost = true,
             }
         }

@@ -67,8 +67,8 @@ pub struct ScrapeBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
     /// The character to read on from.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub from: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<usize>,
     /// Only the places with this text are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub find: Option<String>,
@@ -228,18 +228,14 @@ pub async fn scrape_answer(
     })
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
 /// What a model would read of a page.
 async fn shown_text(page: &Arc<Page>, body: &ScrapeBody) -> Result<String, PageError> {
     let page = Arc::clone(page);
-    let (find, query, from) = (body.find.clone(), body.query.clone(), body.from);
+    let (find, query, from) = (
+        body.find.clone(),
+        body.query.clone(),
+        body.from.unwrap_or(0),
+    );
     let text = run_at_low_priority(move || match find {
         Some(pattern) => render_found(&page, &pattern),
         None => render_page(&page, query.as_deref(), from),

@@ -160,14 +160,8 @@ pub enum CliCommand {
         #[arg(long, value_name = "WORDS", conflicts_with = "find")]
         query: Option<String>,
         /// Read on in a long page from this character
-        #[arg(
-            long,
-            value_name = "N",
-            default_value_t = 0,
-            hide_default_value = true,
-            conflicts_with = "find"
-        )]
-        from: usize,
+        #[arg(long, value_name = "N", conflicts_with = "find")]
+        from: Option<usize>,
         /// Print the whole page as Markdown
         #[arg(long, conflicts_with_all = ["find", "query", "from"])]
         markdown: bool,

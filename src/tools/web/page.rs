@@ -13,7 +13,7 @@ use super::fetch::FetchError;
 use super::service::LimitReached;
 use crate::net::memory::SharedMemory;
 
-/// A session reads a page again, if it can, that it has read longer ago.
+/// For how long a session uses a page that it has read. An older one is read again, if it can be.
 pub const PAGE_LIFETIME: Duration = Duration::from_hours(1);
 
 /// How long a page may take of which the session has an old copy.
@@ -76,7 +76,8 @@ impl KeptPage {
 
 /// Keeps the pages of a session whole, and reads them again: its artifacts, or a test.
 pub trait PageKeeper: Send + Sync {
-    /// Keeps a page. What quotes it is not sent before that. `None` if there is no room for it.
+    /// Keeps a page. Nothing that quotes it is sent before it is kept. `None` if there is no room
+    /// for it.
     fn keep<'k>(&'k self, page: &'k Arc<Page>) -> KeepFuture<'k>;
 
     /// A page as it was kept; `None` if it is not there any more.
@@ -101,7 +102,7 @@ pub enum FetchStrategy {
     BrowserlessUnblock,
     /// By a Chromium on this machine.
     Chromium,
-    /// Not now: it was kept when it was read.
+    /// It was not fetched now: it was read earlier, and kept.
     Kept,
 }
 

@@ -260,33 +260,38 @@ impl CallReferences {
     }
 }
 
-impl SessionReferences {
-    fn add_kept(&mut self, address: &str, kept: &KeptPage) {
-        let bytes = |kept: &KeptPage| ID_BASE + address.len() + kept.bytes();
-        self.bytes += bytes(kept);
-        if let Some(old) = self.kept.insert(address.to_owned(), kept.clone()) {
-            self.bytes -= bytes(&old);
-        }
+/// Puts a value into a map, whose bytes are counted in `total`.
+fn put_counted<V>(
+    map: &mut LinkedHashMap<String, V>,
+    total: &mut usize,
+    (key, value): (&str, V),
+    bytes: impl Fn(&V) -> usize,
+) {
+    let entry = |value: &V| ID_BASE + key.len() + bytes(value);
+    *total += entry(&value);
+    if let Some(old) = map.insert(key.to_owned(), value) {
+        *total -= entry(&old);
     }
+}
 
+impl SessionReferences {
     fn add_address(&mut self, id: &str, address: &str) {
-        let bytes = |address: &str| ID_BASE + id.len() + address.len();
-        self.bytes += bytes(address);
-        if let Some(old) = self.addresses.insert(id.to_owned(), address.to_owned()) {
-            self.bytes -= bytes(&old);
-        }
+        let entry = (id, address.to_owned());
+        put_counted(&mut self.addresses, &mut self.bytes, entry, String::len);
     }
 
     fn add_page(&mut self, address: &str, page: &Arc<NumberedPage>) {
-        let bytes = |page: &NumberedPage| ID_BASE + address.len() + page.bytes();
-        self.bytes += bytes(page);
-        if let Some(old) = self.pages.insert(address.to_owned(), Arc::clone(page)) {
-            self.bytes -= bytes(&old);
-        }
+        let entry = (address, Arc::clone(page));
+        put_counted(&mut self.pages, &mut self.bytes, entry, |page| page.bytes());
     }
 
-    /// Forgets the oldest page, or where there is no page but the newest the oldest id, or where an
-    /// old page is kept.
+    fn add_kept(&mut self, address: &str, kept: &KeptPage) {
+        let entry = (address, kept.clone());
+        put_counted(&mut self.kept, &mut self.bytes, entry, KeptPage::bytes);
+    }
+
+    /// Forgets the oldest page. If there is none but the newest, forgets the oldest id, or where
+    /// the oldest page is kept.
     fn forget_oldest(&mut self) -> bool {
         let has_others = !self.addresses.is_empty() || !self.kept.is_empty();
         if (self.pages.len() > 1 || !has_others)

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use adapters::cited_source::CitedSource;
+use adapters::cited_source::{CitedSource, PageArtifact};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
@@ -27,6 +27,23 @@ pub(super) struct HeldPage {
     pub(super) page: Arc<Page>,
     /// `None` if there is no room for it.
     pub(super) kept: Option<KeptPage>,
+}
+
+impl HeldPage {
+    /// The page as a source that answers may cite under this address, and that later ones open.
+    pub(super) fn source(&self, url: &str) -> CitedSource {
+        let kept = self.kept.as_ref().map(|kept| PageArtifact {
+            url: kept.url.clone(),
+            published: kept.published.clone(),
+            artifact_id: kept.artifact_id.clone(),
+            read: kept.read,
+        });
+        CitedSource {
+            url: url.to_owned(),
+            title: self.page.title.clone(),
+            kept: kept.map(Box::new),
+        }
+    }
 }
 
 impl SessionPages {
@@ -93,8 +110,8 @@ impl SessionPages {
         })
     }
 
-    /// Keeps a page whole as an artifact of the session. The result that quotes it is not sent
-    /// before that.
+    /// Keeps a page whole as an artifact of the session. Nothing that quotes it is sent before it
+    /// is kept.
     pub(super) async fn keep(&self, page: Arc<Page>) -> HeldPage {
         let kept = self.artifacts.keep(&page).await;
         HeldPage { page, kept }
@@ -103,8 +120,6 @@ impl SessionPages {
 
 #[cfg(test)]
 mod tests {
-    use adapters::cited_source::PageArtifact;
-
     use super::*;
     use crate::artifacts::Artifacts;
 

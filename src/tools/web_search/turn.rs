@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use adapters::cited_source::{self, CitedSource};
+use adapters::cited_source::CitedSource;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::ProxyTool;
 use parking_lot::Mutex;
@@ -419,7 +419,7 @@ impl TurnTools for SearchTurn {
     }
 }
 
-/// A whole number, also as models write it that write `7.0`.
+/// A whole number, which some models write as `7.0`.
 fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let number = serde_json::Number::deserialize(from)?;
     let number = number.as_f64().unwrap_or_default();
@@ -462,19 +462,7 @@ fn limit_reached(name: &str) -> ToolResult {
 
 fn page_result(asked: &str, held: &HeldPage, text: String) -> ToolResult {
     let page = &held.page;
-    let kept = held.kept.as_ref().map(|kept| {
-        Box::new(cited_source::PageArtifact {
-            url: kept.url.clone(),
-            published: kept.published.clone(),
-            artifact_id: kept.artifact_id.clone(),
-            read: kept.read,
-        })
-    });
-    let source = |url: &str| CitedSource {
-        url: url.to_owned(),
-        title: page.title.clone(),
-        kept: kept.clone(),
-    };
+    let source = |url: &str| held.source(url);
     // A model may cite the address that the user has named, which redirects.
     let redirected = (asked != page.url).then(|| source(asked));
     ToolResult {

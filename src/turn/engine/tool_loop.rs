@@ -166,8 +166,8 @@ impl ToolLoop {
         PlannedCall::Run(effect, self.tools.shown(call))
     }
 
-    /// Counts a round in which no call had a tool that could be used. Ends the answer if that was
-    /// the last one that it may have.
+    /// Counts the rounds in a row in which no call had a tool that could be used. The error says
+    /// that the answer may have no more of them.
     pub(super) fn count_unusable_round(&mut self, ended: &[EndedCall]) -> Result<(), Fault> {
         if !ended.iter().all(|call| call.unusable) {
             self.unusable_rounds = 0;
@@ -181,7 +181,7 @@ impl ToolLoop {
         let why = ended.first().map_or("", |call| &call.text);
         let why = cut_error(why);
         let message = format!(
-            "Tool execution failed: in {most} rounds in a row no tool that the model called could be used: {why}"
+            "Tool execution failed: in {most} rounds in a row, no tool that the model called could be used: {why}"
         );
         Err(Fault::new(Kind::Internal, message))
     }

@@ -228,10 +228,10 @@ async fn the_endpoints_answer_with_the_bytes_of_a_turn(wire: PlayerWire) {
     };
     let mut expected = vec![search_answer(&tools, search).await.unwrap().text];
     for (url, query, from, find) in [
-        (LONG, Some("Line 3777"), 0, None),
-        (LONG, None, 11_000, None),
-        (WEATHER, None, 0, Some("TOMORROW")),
-        (gone, None, 0, None),
+        (LONG, Some("Line 3777"), None, None),
+        (LONG, None, Some(11_000), None),
+        (WEATHER, None, None, Some("TOMORROW")),
+        (gone, None, None, None),
     ] {
         let body = ScrapeBody {
             url: url.to_owned(),
