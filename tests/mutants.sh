@@ -212,8 +212,8 @@ row deletion "nothing is deleted" src/store/sweep.rs \
 row deletion "a response that is deleted leaves its events" src/app/stored/responses.rs \
   's/        jobs.forget(&owner, &id);/        let _ = jobs;/' \
   it a_job_that_is_deleted_is_gone_with_its_events
-row deletion "a purge keeps the log" src/store/inspection.rs \
-  's/if connection.execute_batch("VACUUM").is_err() {/if false {/' \
+row deletion "a purge keeps the log" src/store/mod.rs \
+  '/pub async fn purge/,/^    }/s/writer.empty_log()/Ok(true)/' \
   lib a_purge_leaves_no_row_and_no_text_in_any_file
 
 row memory "memory has no limit" src/net/memory/mod.rs \
