@@ -82,13 +82,15 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A shutdown that has not begun, with half a second for streams to end.
+    /// A shutdown that has not begun, with five seconds for streams to end. On a busy machine it
+    /// takes that long until all of them have written their last event; nobody waits for the rest
+    /// of it once they have.
     pub fn new(grace: Duration) -> Self {
         Self {
             drain: CancellationToken::new(),
             ending: CancellationToken::new(),
             grace,
-            last: Duration::from_millis(500),
+            last: Duration::from_secs(5),
         }
     }
 }
