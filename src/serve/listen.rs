@@ -82,9 +82,9 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A shutdown that has not begun, with five seconds for streams to end. On a busy machine it
-    /// takes that long until all of them have written their last event; nobody waits for the rest
-    /// of it once they have.
+    /// A shutdown that has not begun, with five seconds for streams to end: on a busy machine, many
+    /// streams need some of them to write their last event. The server waits only until the last
+    /// connection is closed.
     pub fn new(grace: Duration) -> Self {
         Self {
             drain: CancellationToken::new(),
