@@ -311,3 +311,60 @@ async fn linger(mut stream: ClientStream) {
     };
     let _ = timeout(LINGER_SENDING, reading).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::channel::{Channel, Sender};
+    use hyper::service::service_fn;
+
+    use super::*;
+
+    /// An answer whose last part is written some time after the grace is over.
+    async fn write(mut sender: Sender<Bytes>, ending: CancellationToken, late: Duration) {
+        sender.send_data(Bytes::from("begun ")).await.unwrap();
+        ending.cancelled().await;
+        sleep(late).await;
+        // Fails if the connection was dropped.
+        sender.send_data(Bytes::from("and ended")).await.ok();
+    }
+
+    /// What a client reads of such an answer when the server stops meanwhile, with a clock that
+    /// goes on whenever nothing else happens.
+    async fn read_at_shutdown(late: Duration) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = Shutdown::new(Duration::from_secs(1));
+        let ending = shutdown.ending.clone();
+        let service = service_fn(move |_request: Request<Incoming>| {
+            let (sender, body) = Channel::<Bytes>::new(1);
+            tokio::spawn(write(sender, ending.clone(), late));
+            Box::pin(async { Ok(Response::new(body)) })
+        });
+        let limits = ListenLimits::default();
+        let server = tokio::spawn(serve(listener, service, limits, shutdown.clone()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let request = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut read = Vec::new();
+        while !read.ends_with(b"begun \r\n") {
+            client.read_buf(&mut read).await.unwrap();
+        }
+        tokio::time::pause();
+        shutdown.drain.cancel();
+        client.read_to_end(&mut read).await.unwrap();
+        server.await.unwrap();
+        String::from_utf8(read).unwrap()
+    }
+
+    #[tokio::test]
+    async fn streams_have_seconds_for_their_last_event() {
+        let read = read_at_shutdown(Duration::from_secs(4)).await;
+        assert!(read.ends_with("and ended\r\n0\r\n\r\n"), "{read}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_never_ends_keeps_no_server_from_ending() {
+        let read = read_at_shutdown(Duration::from_hours(1)).await;
+        assert!(read.ends_with("begun \r\n"), "{read}");
+    }
+}

@@ -191,8 +191,13 @@ async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
         id: "secret".into(),
         json: format!("\"{needle}\""),
     };
+    // It fills pages of its own, whose content would stay where it is when they are free.
+    let long = NewItem {
+        id: "long".into(),
+        json: format!("{:?}", (0..50_000).collect::<Vec<_>>()),
+    };
     let new = NewResponse {
-        input: vec![secret],
+        input: vec![secret, long],
         ..response("r9", StoredOrigin::Nothing, &[], &[])
     };
     store.put_response(new).await.unwrap();
@@ -225,6 +230,7 @@ async fn a_purge_leaves_no_row_and_no_text_in_any_file() {
     }
     let size = data_dir.database_path().metadata().unwrap().len();
     assert!(size < 300_000, "{size} bytes");
+    assert_eq!(reading(&data_dir).contents().unwrap().free_bytes, 0);
     // The store goes on.
     let again = response("r1", StoredOrigin::Nothing, &["a"], &["b"]);
     store.put_response(again).await.unwrap();
