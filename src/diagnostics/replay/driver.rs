@@ -434,9 +434,13 @@ impl ReplayDriver {
         instant + Duration::from_micros(at_us.saturating_sub(stands_for))
     }
 
-    /// When the silence of the provider will end: with its idle timeout, or later if the engine has
-    /// to send further heartbeats, as [`SILENCE_AFTER_HEARTBEAT`] says.
+    /// When the silence of the provider will end, which has an attempt that is under way: before
+    /// the head of the answer with the timeout for it, behind it with the idle timeout, or later if
+    /// the engine has to send further heartbeats, as [`SILENCE_AFTER_HEARTBEAT`] says.
     fn silence_ends(&self, now: &TurnProgress) -> Option<Instant> {
+        if now.attempts_over == now.attempts_begun {
+            return None;
+        }
         let attempt = self
             .recorded
             .attempts
@@ -445,10 +449,13 @@ impl ReplayDriver {
         let route = routes
             .iter()
             .find(|route| route.full_name() == attempt.route)?;
-        let began = now.last_upstream_chunk.or(now.head_at)?;
+        let timeouts = &route.timeouts;
+        let Some(began) = now.last_upstream_chunk.or(now.head_at) else {
+            return Some(now.request_at? + timeouts.connect + timeouts.first_byte);
+        };
         let heartbeat = now.last_client_chunk.filter(|last| *last > began);
         let extended = heartbeat.map(|last| last + SILENCE_AFTER_HEARTBEAT);
-        Some((began + route.timeouts.idle).max(extended.unwrap_or(began)))
+        Some((began + timeouts.idle).max(extended.unwrap_or(began)))
     }
 }
 

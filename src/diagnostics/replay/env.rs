@@ -30,6 +30,8 @@ pub(super) const SILENCE_AFTER_HEARTBEAT: Duration = Duration::from_millis(5);
 pub(super) struct TurnProgress {
     pub(super) attempts_begun: usize,
     pub(super) attempts_over: usize,
+    /// When the request of the current attempt was sent.
+    pub(super) request_at: Option<Instant>,
     /// When the head of the current attempt's response arrived.
     pub(super) head_at: Option<Instant>,
     /// Chunks of the current attempt's response that arrived.
@@ -114,6 +116,7 @@ impl ReplayEnv {
         match event {
             TurnEvent::UpstreamRequest { .. } => {
                 progress.attempts_begun += 1;
+                progress.request_at = Some(Instant::now());
                 progress.head_at = None;
                 progress.upstream_chunks = 0;
                 progress.last_upstream_chunk = None;

@@ -637,6 +637,24 @@ fn a_silence_of_late_timers() {
     }
 }
 
+/// While recording, the machine was so busy that an answer came after the time that it has to
+/// begin, before the timer of that had fired.
+#[test]
+fn an_answer_that_began_late() {
+    for stream in [true, false] {
+        let recorded = Scene {
+            requests: vec![json!({"model": "acme/m", "input": "hi", "stream": stream})],
+            ..scene(json!([{"head_delay_ms": 200, "steps": [{"text": "Hello"}]}]))
+        }
+        .record();
+        let mut busy = recorded.clone();
+        let timeouts = &mut busy.settings.routes[0].timeouts;
+        timeouts.connect = Duration::from_millis(30);
+        timeouts.first_byte = Duration::from_millis(70);
+        same(&timeless(&busy), &timeless(&replay(&busy).unwrap()));
+    }
+}
+
 /// A turn that takes another course than recorded ends, and the difference shows.
 #[test]
 fn another_course() {
