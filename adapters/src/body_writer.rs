@@ -14,9 +14,10 @@ use crate::json;
 use crate::media::MediaEstimate;
 use crate::notes::Notes;
 use crate::output_limit::OutputLimit;
+use crate::plan::Plan;
 use crate::schema::ReferenceRoom;
 use crate::text::Text;
-use crate::tools::{Tool, ToolChoice};
+use crate::tools::{ProxyToolUse, Tool, ToolChoice};
 use crate::turn::{Item, Turn};
 
 /// A request body that is being written.
@@ -102,10 +103,14 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
     }
 
     /// Whether no tool is offered because the provider cannot be told that none may be called.
-    pub(crate) fn leaves_out_tools(&mut self, accepted: EnumSet<ToolChoiceMode>) -> bool {
+    pub(crate) fn leaves_out_tools(
+        &mut self,
+        plan: &Plan,
+        accepted: EnumSet<ToolChoiceMode>,
+    ) -> bool {
         let is_none = self.turn.tool_choice == ToolChoice::None;
         let leaves_out = is_none && !accepted.contains(ToolChoiceMode::None);
-        if leaves_out && !self.turn.tools.is_empty() {
+        if leaves_out && self.turn.tools.iter().any(|tool| plan.offers(tool)) {
             let detail = "tool_choice 'none' is not accepted by the provider";
             self.notes.add("tools_left_out", detail);
         }
@@ -120,8 +125,11 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
         most: Option<u16>,
     ) -> Vec<&'t str> {
         let most = most.map_or(usize::MAX, usize::from);
-        let all = tools.len();
-        if all <= most {
+        if tools.len() > most {
+            // They are no tools of the client, which has nothing to do about them.
+            tools.retain(|tool| tool.proxy != Some(ProxyToolUse::WithArtifacts));
+        }
+        if tools.len() <= most {
             return Vec::new();
         }
         if let ToolChoice::Named(name) = &self.turn.tool_choice

@@ -60,6 +60,9 @@ pub struct Turn<'a> {
     pub dropped_tools: Vec<String>,
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
+    /// Whether the history names an artifact, so that the model may want to read it. Known only if
+    /// there are tools that do.
+    pub names_artifacts: bool,
     /// The pages that tools of the proxy have found or read in this conversation, the oldest first.
     pub known_sources: Vec<&'a CitedSource>,
     /// Which of the tools the model may or must call.

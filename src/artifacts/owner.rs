@@ -29,6 +29,8 @@ pub struct OwnerArtifacts {
     artifacts: Artifacts,
     owner: Arc<str>,
     keep_days: u32,
+    /// The only session whose artifacts are listed; `None` for all.
+    session: Option<Arc<str>>,
 }
 
 /// The reason why an artifact cannot be read. The messages are for clients.
@@ -62,6 +64,7 @@ impl OwnerArtifacts {
             artifacts,
             owner: LOCAL_OWNER.into(),
             keep_days,
+            session: None,
         }
     }
 
@@ -71,9 +74,19 @@ impl OwnerArtifacts {
         Self { owner, ..self }
     }
 
+    /// The same, of which only those of this session are listed, and searched for what may be in
+    /// any of them. Those whose id is known can all be read.
+    #[must_use]
+    pub fn of_session(self, session: &str) -> Self {
+        Self {
+            session: Some(session.into()),
+            ..self
+        }
+    }
+
     /// See [`Artifacts::list`]. The session is named as its client names it, whatever its length.
     pub async fn list(&self, filter: &ArtifactFilter) -> Result<Vec<ArtifactEntry>, ReadError> {
-        let session = filter.session.as_deref();
+        let session = self.session.as_deref().or(filter.session.as_deref());
         let filter = ArtifactFilter {
             session: session.map(|session| bounded_id(session.into()).into_owned()),
             ..filter.clone()

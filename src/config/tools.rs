@@ -1,4 +1,4 @@
-//! Limits of tools that run in the server: `[tools]`.
+//! The tools that run in the server, and their limits: `[tools]`.
 
 use std::time::Duration;
 
@@ -6,10 +6,13 @@ use registry::duration::{self, DurationText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much the tools that run in the server may do in one answer.
+/// Which tools run in the server, and how much they may do in one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct ToolConfig {
+    /// Whether models may read artifacts with tools of the server. They are offered where a model
+    /// sees the id of one, unless the client has such tools itself.
+    pub artifacts: bool,
     /// The most rounds of an answer whose calls are run.
     pub max_rounds: u32,
     /// After how many rounds in a row without a usable call, such as because of arguments that do
@@ -27,6 +30,7 @@ pub struct ToolConfig {
 impl Default for ToolConfig {
     fn default() -> Self {
         Self {
+            artifacts: true,
             // Tools that read and search need few; a model that needs more usually asks for the
             // same thing again and again.
             max_rounds: 10,

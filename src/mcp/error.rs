@@ -4,11 +4,14 @@ use crate::artifacts::owner::ReadError;
 use crate::artifacts::search::InvalidQuery;
 
 /// The name of the tool that reads.
-pub(super) const READ: &str = "artifact_read";
+pub(crate) const READ: &str = "artifact_read";
 /// The name of the tool that searches.
 pub(super) const SEARCH: &str = "artifact_search";
 /// The name of the tool that lists.
 pub(super) const LIST: &str = "artifact_list";
+
+/// The names of all.
+pub(crate) const NAMES: [&str; 3] = [READ, SEARCH, LIST];
 
 /// Why a call fails.
 #[derive(Debug, thiserror::Error)]

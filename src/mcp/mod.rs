@@ -39,7 +39,9 @@ use serde_json::json;
 
 use crate::artifacts::owner::OwnerArtifacts;
 use axum::body::Body;
-pub(crate) use error::unsearchable;
+pub(crate) use error::{NAMES, READ, unsearchable};
+pub(crate) use read::DEFAULT_CHARS;
+pub(crate) use tools::definitions;
 
 /// The description of the server for the model.
 const INSTRUCTIONS: &str = "Tool outputs that were too long for this conversation were replaced by \

@@ -10,7 +10,7 @@ use crate::artifacts::owner::OwnerArtifacts;
 use crate::store::{ArtifactRange, ArtifactText, text_range};
 
 /// Characters of a page when the call does not say.
-pub(super) const DEFAULT_CHARS: usize = 20_000;
+pub(crate) const DEFAULT_CHARS: usize = 20_000;
 
 /// Largest number of characters of a page.
 pub(super) const MAX_CHARS: usize = 30_000;

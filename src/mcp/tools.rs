@@ -12,7 +12,7 @@ use super::read::{DEFAULT_CHARS, MAX_CHARS};
 use super::search::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::artifacts::search::MAX_CONTEXT_LINES;
 
-pub(super) fn definitions() -> Vec<Tool> {
+pub(crate) fn definitions() -> Vec<Tool> {
     vec![
         tool(
             READ,

@@ -4,8 +4,11 @@
 //! [`setup`] makes its tools of a configuration, [`live`] keeps those of a server,
 //! [`stored_references`] what sessions were shown, and [`page_artifacts`] the pages that they have
 //! read.
-//! [`web_search`] lets models use them in turns.
+//! [`web_search`] lets models use them in turns, [`artifact_tools`] lets them read artifacts there,
+//! and [`combined`] makes one of both.
 
+pub mod artifact_tools;
+pub mod combined;
 pub mod live;
 pub mod page_artifacts;
 pub mod setup;

@@ -88,6 +88,9 @@ pub(super) struct PreparedAttempt {
     pub(super) fingerprint: Arc<RequestFingerprint>,
     /// The facts about the provider that the assembler needs.
     pub(super) answer_params: AnswerParams,
+    /// Whether it offers tools that run in the proxy, and those among them that read artifacts.
+    pub(super) has_proxy_tools: bool,
+    pub(super) has_artifact_tools: bool,
     /// The neutral estimate of its input tokens, if it is compared with what is counted.
     pub(super) neutral_tokens: Option<u64>,
     /// The changes that this route requires.

@@ -288,21 +288,12 @@ impl RoutedTurn<'_> {
 
     /// An answer. A history that does not fit the window is compacted before it; one that is beyond
     /// the threshold of the request, after it.
-    fn answer(self) -> Result<FirstStep, Fault> {
+    fn answer(mut self) -> Result<FirstStep, Fault> {
         let (ctx, turn) = (self.ctx, self.turn);
         let mut failover = Failover::new(ctx, &self.history);
         let attempt = first_attempt(&mut failover, turn)?;
         let identity = ctx.response_identity();
         let mut assembler = self.assembler(&identity, attempt.answer_params.clone());
-        let runner = ctx.environment.tools.as_ref();
-        let runner = runner.filter(|_| !turn.withheld_tools.is_empty());
-        let max_tool_calls = turn.echo.max_tool_calls;
-        let max_tool_calls = max_tool_calls.and_then(|raw| raw.get().parse().ok());
-        let tools = runner.map(|runner| {
-            let tools = runner.begin(ctx, turn, &self.history.session.id);
-            let history = self.history.clone();
-            Box::new(ToolLoop::new(tools, &ctx.owner, history, max_tool_calls))
-        });
         let max_input = attempt.route.model.window().max_input();
         let estimate = attempt.answer_params.estimated_input_tokens;
         let compaction = turn.compact_threshold.map(|threshold| {
@@ -316,8 +307,17 @@ impl RoutedTurn<'_> {
             let likely = calibration.map_or(estimate, |known| known.scale(origin, estimate));
             likely > max_input
         };
+        let summarizes = compaction.is_some() && is_too_long();
+        // A further round begins with the bytes of this one, so it has the same tools.
+        let keeps_artifact_tools = attempt.has_artifact_tools || summarizes;
+        if !keeps_artifact_tools {
+            self.history.source.remove_artifact_tools();
+            assembler.withhold_only(|name| !turn.tools.reads_artifacts(name));
+        }
+        let has_tools = attempt.has_proxy_tools || (summarizes && !turn.withheld_tools.is_empty());
+        let tools = self.tool_loop(has_tools);
         let (step, compaction) = match compaction {
-            Some(compaction) if is_too_long() => (Step::Summarize(compaction), None),
+            Some(compaction) if summarizes => (Step::Summarize(compaction), None),
             compaction => {
                 failover.keep_source(self.history.source.clone());
                 let round = Round::new(attempt, failover, self.history.session.affinity());
@@ -333,6 +333,18 @@ impl RoutedTurn<'_> {
             tools,
             compaction,
         })
+    }
+
+    /// The tools of the answer, if it has any.
+    fn tool_loop(&self, has_tools: bool) -> Option<Box<ToolLoop>> {
+        let (ctx, turn) = (self.ctx, self.turn);
+        let runner = ctx.environment.tools.as_ref().filter(|_| has_tools)?;
+        let max_calls = turn.echo.max_tool_calls;
+        let max_calls = max_calls.and_then(|raw| raw.get().parse().ok());
+        let tools = runner.begin(ctx, turn, &self.history.session.id);
+        let history = self.history.clone();
+        let tools = ToolLoop::new(tools, &ctx.owner, history, max_calls);
+        Some(Box::new(tools))
     }
 
     fn assembler(&self, identity: &ResponseIdentity, params: AnswerParams) -> Box<Assembler> {

@@ -189,7 +189,7 @@ impl ReceivedRequest {
         let source = TurnSource::from_shared(Arc::clone(&self.body))
             .with_stop_flag(self.ctx.stop.clone())
             .with_least_effort(self.ctx.caller.brief)
-            .with_proxy_tools(in_place_of_hosted(&self.ctx));
+            .with_proxy_tools(fixed_tools(&self.ctx));
         if self.config.prompts.is_empty() && !is_filled_in(&self.ctx, &self.config) {
             source.without_templates()
         } else {
@@ -322,10 +322,10 @@ impl LoadedParts {
     }
 }
 
-/// The functions that the model gets in place of hosted tools.
-fn in_place_of_hosted(ctx: &TurnContext) -> Arc<[ProxyTool]> {
+/// The tools of the proxy that depend on no request.
+fn fixed_tools(ctx: &TurnContext) -> Arc<[ProxyTool]> {
     let tools = ctx.environment.tools.as_ref();
-    tools.map_or_else(Arc::default, |tools| tools.in_place_of_hosted())
+    tools.map_or_else(Arc::default, |tools| tools.fixed())
 }
 
 /// The bytes of the items that a request refers to, each as often as it is named. They are limited

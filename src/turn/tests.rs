@@ -335,6 +335,10 @@ impl ToolRunner for UnwantedWork {
 }
 
 impl TurnTools for UnwantedWork {
+    fn has(&self, _: &str) -> bool {
+        false
+    }
+
     fn effect(&self, _: &str) -> ToolEffect {
         ToolEffect::READ_ONLY
     }

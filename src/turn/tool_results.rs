@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use adapters::fair_share::fair_share;
 use adapters::plan::output::{
-    ExcerptSource, ExcerptStyle, OutputMeasure, Wanted, measure, without_cut_line,
+    ExcerptSource, ExcerptStyle, OutputMeasure, Wanted, first_page, measure, without_cut_line,
 };
 use adapters::plan::{MAX_PROXY_TOOL_CHARS, Retention};
 use adapters::responses::assembler::WithheldCall;
@@ -42,13 +42,22 @@ pub(super) struct ResultForModel {
 pub(super) struct RoundResults<'c> {
     calls: &'c [WithheldCall],
     texts: Vec<String>,
+    /// The texts that were read from artifacts, or tell of some: what does not fit of them can be
+    /// read again, and is not kept another time.
+    read_back: Vec<bool>,
     /// The most bytes of a result.
     share: usize,
 }
 
 impl<'c> RoundResults<'c> {
-    /// The results of a round. Those of its answer may have `tokens_left` more tokens.
-    pub(super) fn new(calls: &'c [WithheldCall], texts: Vec<String>, tokens_left: u64) -> Self {
+    /// The results of a round, of which these calls have read artifacts. Those of its answer may
+    /// have `tokens_left` more tokens.
+    pub(super) fn new(
+        calls: &'c [WithheldCall],
+        texts: Vec<String>,
+        reads_artifacts: impl Fn(&WithheldCall) -> bool,
+        tokens_left: u64,
+    ) -> Self {
         let tokens: u64 = texts.iter().map(|text| text_tokens(text)).sum();
         let room = if tokens <= tokens_left {
             ROUND_BYTES
@@ -62,6 +71,7 @@ impl<'c> RoundResults<'c> {
         Self {
             calls,
             texts,
+            read_back: calls.iter().map(reads_artifacts).collect(),
             share,
         }
     }
@@ -69,7 +79,9 @@ impl<'c> RoundResults<'c> {
     /// The results that are too long, whole.
     pub(super) fn too_long(&self) -> Vec<NewArtifact> {
         let results = self.calls.iter().zip(&self.texts);
-        let long = results.filter(|(_, text)| text.len() > self.share);
+        let own = results.zip(&self.read_back).filter(|(_, read)| !**read);
+        let own = own.map(|(result, _)| result);
+        let long = own.filter(|(_, text)| text.len() > self.share);
         let artifact = |(call, text): (&WithheldCall, &String)| NewArtifact {
             call_id: call.id.clone(),
             ..NewArtifact::of_text(text.clone())
@@ -85,11 +97,17 @@ impl<'c> RoundResults<'c> {
         unkept: &BTreeSet<String>,
     ) -> Vec<ResultForModel> {
         let share = self.share;
-        let shorten = |(call, text): (&WithheldCall, String)| {
+        let shorten = |((call, text), read_back): ((&WithheldCall, String), bool)| {
             if text.len() <= share {
                 return ResultForModel {
                     text,
                     is_excerpt: false,
+                };
+            }
+            if read_back {
+                return ResultForModel {
+                    text: page(&text, share),
+                    is_excerpt: true,
                 };
             }
             let measured = measure(&text);
@@ -111,8 +129,21 @@ impl<'c> RoundResults<'c> {
                 is_excerpt: true,
             }
         };
-        let results = self.calls.iter().zip(self.texts);
+        let results = self.calls.iter().zip(self.texts).zip(self.read_back);
         results.map(shorten).collect()
+    }
+}
+
+/// The beginning of a text that was read from an artifact, within this many bytes.
+fn page(text: &str, share: usize) -> String {
+    let mut chars = text.chars().count().saturating_mul(share) / text.len().max(1);
+    loop {
+        let page = first_page(text, chars);
+        if page.len() <= share || chars == 0 {
+            return page;
+        }
+        // Its characters take more bytes than those behind it.
+        chars = (chars.saturating_mul(share) / page.len()).min(chars - 1);
     }
 }
 
@@ -162,6 +193,37 @@ fn excerpt(
 mod tests {
     use super::*;
 
+    /// Promise: What a model reads of artifacts is never kept as an artifact of its own, also if it
+    /// is too long for a round. Then the model gets its beginning, and is told where to read on.
+    #[test]
+    fn what_was_read_back_is_not_kept_again() {
+        let line = "漢字かな交じり文の行です。\n";
+        let id = measure(line).id;
+        let texts = [40_000, 40_000, 100].map(|bytes| {
+            let lines = line.repeat(bytes / line.len());
+            format!("[artifact {id} lines 1-9 of 9]\n{lines}")
+        });
+        let calls = ["a", "b", "c"].map(|id| WithheldCall {
+            id: id.to_owned(),
+            name: "artifact_read".to_owned(),
+            arguments: "{}".to_owned(),
+            items: Vec::new(),
+        });
+        let results = RoundResults::new(&calls, texts.to_vec(), |_| true, ANSWER_TOKENS);
+        assert!(results.too_long().is_empty());
+        let shown = results.for_model(Retention::Memory, &BTreeSet::new());
+        let lengths: Vec<usize> = shown.iter().map(|it| it.text.len()).collect();
+        assert!(lengths.iter().sum::<usize>() <= ROUND_BYTES, "{lengths:?}");
+        for (shown, whole) in shown.iter().zip(&texts).take(2) {
+            assert!(shown.text.len() > ROUND_BYTES * 2 / 5, "{lengths:?}");
+            let (page, note) = shown.text.rsplit_once('\n').unwrap();
+            assert!(whole.starts_with(page), "{page}");
+            assert!(note.contains("read on from there with artifact_read"), "{note}");
+        }
+        assert_eq!(shown[2].text, texts[2]);
+        assert!(!shown[2].is_excerpt);
+    }
+
     /// Promise: The results of the calls of a round take at most 50 KiB together; each has a fair
     /// share of it. Of one that takes more the model gets an excerpt, which names the artifact that
     /// has the whole if there is one.
@@ -189,7 +251,7 @@ mod tests {
                 text
             });
             let texts: Vec<String> = texts.collect();
-            let results = RoundResults::new(&calls, texts.clone(), ANSWER_TOKENS);
+            let results = RoundResults::new(&calls, texts.clone(), |_| false, ANSWER_TOKENS);
             let wholes = results.too_long();
             assert_eq!(wholes.len(), long);
             assert!(wholes.iter().all(|whole| texts.contains(&whole.text)));

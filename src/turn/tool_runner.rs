@@ -17,9 +17,10 @@ use crate::store::NewSource;
 /// The tools of the process. Part of the environment of a turn; a replay has one that returns what
 /// was recorded.
 pub trait ToolRunner: Send + Sync {
-    /// The functions that the model gets in place of hosted tools, if the client offers those: each
-    /// with the kind of hosted tool. Known before the request is read.
-    fn in_place_of_hosted(&self) -> Arc<[ProxyTool]> {
+    /// The tools that depend on no request: those in place of hosted tools, which the model gets if
+    /// the client offers these, and those that read artifacts, which it gets if it sees the id of
+    /// one. Known before the request is read, so that it is read once.
+    fn fixed(&self) -> Arc<[ProxyTool]> {
         Arc::default()
     }
 
@@ -35,6 +36,9 @@ pub trait ToolRunner: Send + Sync {
 
 /// The tools of one turn. Made when the turn is prepared; ends with its answer.
 pub trait TurnTools: Send + Sync {
+    /// Whether the tool with this name is one of them.
+    fn has(&self, name: &str) -> bool;
+
     /// How a call of the tool with this name may be run.
     fn effect(&self, name: &str) -> ToolEffect;
 
@@ -47,7 +51,7 @@ pub trait TurnTools: Send + Sync {
 
     /// What is stored of a call that has ended or was dropped. Asked for once, if the response is
     /// stored.
-    fn take_record(&self, _call_id: &str) -> CallRecord {
+    fn take_record(&self, _: &WithheldCall) -> CallRecord {
         CallRecord::default()
     }
 

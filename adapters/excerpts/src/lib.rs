@@ -27,5 +27,7 @@ pub use excerpt::{
 };
 pub use measure::{OutputMeasure, artifact_id, measure, measure_until};
 pub use output_kind::OutputKind;
-pub use read_back::{first_page, is_read_back, read_back_heading, without_cut_line};
+pub use read_back::{
+    first_page, is_read_back, names_artifact, read_back_heading, without_cut_line,
+};
 pub use retention::Retention;

@@ -4,6 +4,7 @@
 use super::codex_header;
 
 const HEADING_START: &str = "[artifact art_";
+const ID_START: &str = "art_";
 const ID_DIGITS: usize = 32;
 
 /// The possible beginnings of an MCP result in JSON, up to its first text.
@@ -31,10 +32,23 @@ pub fn is_read_back(text: &str) -> bool {
         return false;
     };
     let id = rest.as_bytes().get(..ID_DIGITS).unwrap_or_default();
-    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     id.len() == ID_DIGITS
         && id.iter().all(is_hex)
         && matches!(rest.as_bytes().get(ID_DIGITS), Some(b' ' | b']'))
+}
+
+/// Whether a text names an artifact, by an id such as an excerpt or a read-back text has it.
+pub fn names_artifact(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memmem::find_iter(bytes, ID_START).any(|at| {
+        let digits = at + ID_START.len();
+        let id = bytes.get(digits..digits + ID_DIGITS).unwrap_or_default();
+        id.len() == ID_DIGITS && id.iter().all(is_hex)
+    })
+}
+
+fn is_hex(byte: &u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
 /// The first `limit` characters of a longer text that was read back: cut at a line end
@@ -91,6 +105,22 @@ mod tests {
             (String::new(), false),
         ] {
             assert_eq!(is_read_back(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_in_a_text_is_found() {
+        let id = crate::artifact_id("x");
+        for (text, expected) in [
+            (id.clone(), true),
+            (format!("start_line art_1 {id}"), true),
+            (format!("\"{id}\""), true),
+            (id[..35].to_owned(), false),
+            (id.to_uppercase(), false),
+            ("start_0 restart_, chart_".repeat(9), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(names_artifact(&text), expected, "{text}");
         }
     }
 

@@ -35,6 +35,7 @@ use crate::media::AcceptedMedia;
 use crate::notes::Notes;
 use crate::result_text::output_has_parts;
 use crate::text::Text;
+use crate::tools::{ProxyToolUse, Tool};
 use crate::turn::{Item, ItemKind, Turn};
 
 mod bound_outputs;
@@ -80,6 +81,10 @@ pub struct Plan {
     /// The shortened instructions, if the turn's own are too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
+    /// Whether the tools of the proxy that read artifacts are offered, because what is sent names an
+    /// artifact.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub artifact_tools: bool,
     /// How many times in this session old outputs were reduced to notices, many at once.
     #[serde(skip_serializing_if = "is_zero")]
     pub epochs: u32,
@@ -204,6 +209,7 @@ pub fn plan_with_unkept(
         sequence: Vec::with_capacity(pairing.blocks.len()),
         replacements: BTreeMap::new(),
         instructions: None,
+        artifact_tools: false,
         epochs: 0,
         output_marks: Vec::new(),
     };
@@ -212,6 +218,7 @@ pub fn plan_with_unkept(
     summary::insert_texts(turn, &mut plan.replacements);
     fit_window::limit_user_requests(turn, bounds, &mut plan);
     plan.bound_outputs(turn, bounds, cache, unkept);
+    plan.artifact_tools = turn.tools.can_read_artifacts() && plan.names_artifact(turn);
     fit_window::fit(turn, bounds, &mut plan);
     plan
 }
@@ -225,6 +232,22 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl Plan {
+    /// Whether the request offers tools that run in the proxy.
+    pub fn has_proxy_tools(&self, turn: &Turn<'_>) -> bool {
+        turn.tools.has_proxy_tools(self.artifact_tools)
+    }
+
+    /// Whether a tool is offered, as far as the plan has a say in it.
+    pub(crate) fn offers(&self, tool: &Tool<'_>) -> bool {
+        self.artifact_tools || tool.proxy != Some(ProxyToolUse::WithArtifacts)
+    }
+
+    /// Whether the history or what is sent in its place names an artifact.
+    fn names_artifact(&self, turn: &Turn<'_>) -> bool {
+        let mut sent = self.replacements.values();
+        turn.names_artifacts || sent.any(|sent| output::names_artifact(&sent.text))
+    }
+
     /// The call id under which a call or result is sent.
     pub fn call_id<'p>(&'p self, turn: &'p Turn<'_>, index: usize) -> Cow<'p, str> {
         let repairs = match self.actions.get(index) {

@@ -21,6 +21,7 @@ use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
 use crate::json::{self, only_from_object};
 use crate::members::Members;
+use crate::plan::output;
 use crate::purpose::Purpose;
 use crate::shared_text::SharedText;
 use crate::stop_flag::StopFlag;
@@ -191,6 +192,14 @@ impl TurnSource {
         }
     }
 
+    /// Takes away the tools that read artifacts.
+    pub fn remove_artifact_tools(&mut self) {
+        if self.tools.iter().any(|tool| tool.reads_artifacts) {
+            let others = self.tools.iter().filter(|tool| !tool.reads_artifacts);
+            self.tools = others.cloned().collect();
+        }
+    }
+
     /// The same request, with what the client did not see of earlier answers.
     #[must_use]
     pub fn with_hidden_rounds(&self, hidden_rounds: Vec<Arc<HiddenRounds>>) -> Self {
@@ -294,6 +303,7 @@ impl TurnSource {
         self.stop.check()?;
         hidden_rounds::restore(&self.hidden_rounds, &mut turn);
         let restored = turn.known_sources.len();
+        let first = turn.items.len();
         for (at, json) in self.rounds.iter().enumerate() {
             let sources = &self.round_sources;
             let known = sources.partition_point(|(so_far, _)| *so_far <= at);
@@ -304,18 +314,40 @@ impl TurnSource {
         }
         let sources = self.round_sources.iter().map(|(_, source)| source);
         turn.known_sources.extend(sources);
-        if !self.rounds.is_empty() {
+        let mut of_rounds = turn.items.iter().skip(first);
+        if of_rounds.any(|item| self.is_chosen_call(item)) {
             turn.tool_choice = std::mem::take(&mut turn.tool_choice).relaxed();
         }
         if turn.tool_choice != ToolChoice::None {
-            let tools = self.tools.iter().filter(|tool| tool.in_place_of.is_none());
-            for tool in tools {
-                let added = turn.tools.add_proxy_tool(tool);
-                turn.withheld_tools.extend(added);
-            }
+            self.offer_proxy_tools(&mut turn);
         }
         compact::apply_purpose(&mut turn, &self.purpose);
         Ok(turn)
+    }
+
+    /// Whether an item is a call that `tool_choice` may have asked for. One that reads an artifact
+    /// is not: the client knows nothing of these tools, and its choice holds until the model has
+    /// made it.
+    fn is_chosen_call(&self, item: &Item<'_>) -> bool {
+        let name = item.name();
+        let reads = |tool: &ProxyTool| tool.reads_artifacts && Some(&*tool.name) == name.as_deref();
+        item.kind.is_call() && !self.tools.iter().any(reads)
+    }
+
+    /// Adds the tools of the proxy that stand for no hosted tool. Those that read artifacts are
+    /// left out if the client has such tools.
+    fn offer_proxy_tools<'a>(&'a self, turn: &mut Turn<'a>) {
+        let readers = || self.tools.iter().filter(|tool| tool.reads_artifacts);
+        let clients_read = readers().any(|tool| turn.tools.has_client_tool(&tool.name));
+        let own = self.tools.iter().filter(|tool| tool.in_place_of.is_none());
+        for tool in own.filter(|tool| !(tool.reads_artifacts && clients_read)) {
+            let added = turn.tools.add_proxy_tool(tool);
+            turn.withheld_tools.extend(added);
+        }
+        if turn.tools.can_read_artifacts() {
+            let mut written = turn.items.iter().filter_map(Item::raw);
+            turn.names_artifacts = written.any(output::names_artifact);
+        }
     }
 
     fn resolve_references<'a>(&'a self, turn: &mut Turn<'a>) {

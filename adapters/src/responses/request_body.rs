@@ -279,6 +279,7 @@ mod tests {
             parameters: "{}".to_owned(),
             in_place_of: Some(RelayToolKind::WebSearch),
             provider_tool: ProviderToolUse::default(),
+            reads_artifacts: false,
         };
         let source = TurnSource::new(body.to_string()).with_proxy_tools(vec![search]);
         let turn = source.turn().unwrap();

@@ -1,5 +1,5 @@
-//! Tools that run in the proxy: offered with every request, or in place of a hosted tool that the
-//! client offers.
+//! Tools that run in the proxy: offered with every request, in place of a hosted tool that the
+//! client offers, or where the model sees the id of an artifact.
 
 use registry::{EnumSet, RelayToolKind};
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ pub struct ProxyTool {
     /// When the provider's own tool is used instead of this function.
     #[serde(default, skip_serializing_if = "is_default")]
     pub provider_tool: ProviderToolUse,
+    /// Whether it reads artifacts: it is offered only where the model sees the id of one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reads_artifacts: bool,
 }
 
 /// When the provider's own tool is used in place of a hosted one, instead of functions of the
@@ -75,13 +78,17 @@ pub(crate) enum ProxyToolUse {
     InPlaceOf(RelayToolKind),
     /// Never. A provider that runs a hosted tool of this kind itself makes calls of it.
     Echo(RelayToolKind),
+    /// Where the request names an artifact, see [`Plan::artifact_tools`].
+    ///
+    /// [`Plan::artifact_tools`]: crate::plan::Plan::artifact_tools
+    WithArtifacts,
 }
 
 impl ProxyToolUse {
     /// The hosted tool for which it stands.
     pub(crate) fn hosted(self) -> Option<RelayToolKind> {
         match self {
-            Self::Always => None,
+            Self::Always | Self::WithArtifacts => None,
             Self::InPlaceOf(kind) | Self::Echo(kind) => Some(kind),
         }
     }
@@ -105,6 +112,7 @@ impl<'a> Toolbox<'a> {
                 )
             }
             Some(_) => return None,
+            None if tool.reads_artifacts => (ProxyToolUse::WithArtifacts, None),
             None => (ProxyToolUse::Always, None),
         };
         let names = [Some(tool.name.clone()), renamed];
@@ -122,6 +130,38 @@ impl<'a> Toolbox<'a> {
             added.proxy = Some(proxy);
         }
         Some(name)
+    }
+
+    /// Whether there are tools that read artifacts. Which requests offer them is for the plan to
+    /// say.
+    pub(crate) fn can_read_artifacts(&self) -> bool {
+        let reads = Some(ProxyToolUse::WithArtifacts);
+        self.tools.iter().any(|tool| tool.proxy == reads)
+    }
+
+    /// Whether the tool of this name is one of those that read artifacts.
+    pub fn reads_artifacts(&self, name: &str) -> bool {
+        let tool = self.get(None, name);
+        tool.is_some_and(|tool| tool.proxy == Some(ProxyToolUse::WithArtifacts))
+    }
+
+    /// Whether there are tools that run in the proxy, with those that read artifacts or without.
+    pub(crate) fn has_proxy_tools(&self, artifact_tools: bool) -> bool {
+        let mut uses = self.tools.iter().filter_map(|tool| tool.proxy);
+        uses.any(|used| match used {
+            ProxyToolUse::WithArtifacts => artifact_tools,
+            ProxyToolUse::Always | ProxyToolUse::InPlaceOf(_) | ProxyToolUse::Echo(_) => true,
+        })
+    }
+
+    /// Whether the client offers a tool of this name, itself or as a tool of an MCP server.
+    pub(crate) fn has_client_tool(&self, name: &str) -> bool {
+        let is_it = |own: &str| {
+            let server = own.strip_suffix(name);
+            server.is_some_and(|server| server.is_empty() || server.ends_with("__"))
+        };
+        let mut clients = self.tools.iter().filter(|tool| tool.proxy.is_none());
+        clients.any(|tool| is_it(&tool.target.name))
     }
 
     /// The wire names of the functions that stand for a hosted tool.

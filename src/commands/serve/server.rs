@@ -31,6 +31,8 @@ use crate::serve::{
     self, BodyLimits, ClientToken, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown,
 };
 use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
+use crate::tools::artifact_tools::ArtifactTools;
+use crate::tools::combined::CombinedTools;
 use crate::tools::live::LiveWebTools;
 use crate::tools::web_search::WebSearchTool;
 use crate::turn::{RunningTurns, Service};
@@ -101,7 +103,9 @@ impl Server {
         let web = LiveWebTools::new(Arc::clone(&live), &metrics);
         let web = Arc::new(web);
         let search = WebSearchTool::new(Arc::clone(&web), artifacts.clone());
-        capture.set_tools(Arc::new(search));
+        let reading = ArtifactTools::new(artifacts.clone(), Arc::clone(&live));
+        let tools = CombinedTools::new(vec![Arc::new(search), Arc::new(reading)]);
+        capture.set_tools(Arc::new(tools));
         let service = Service::new(
             live,
             metrics,

@@ -69,6 +69,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     (
         "tools",
         &[
+            "artifacts",
             "max_rounds",
             "max_unusable_rounds",
             "max_calls",

@@ -37,12 +37,12 @@ impl RecordedTools {
 }
 
 impl ToolRunner for RecordedTools {
-    fn in_place_of_hosted(&self) -> Arc<[ProxyTool]> {
-        self.tools(|tool| tool.in_place_of.is_some()).into()
+    fn fixed(&self) -> Arc<[ProxyTool]> {
+        self.tools(is_fixed).into()
     }
 
     fn offered(&self, _: &TurnContext, _: &Turn<'_>) -> Vec<ProxyTool> {
-        self.tools(|tool| tool.in_place_of.is_none())
+        self.tools(|tool| !is_fixed(tool))
     }
 
     fn begin(&self, _: &TurnContext, _: &Turn<'_>, _: &str) -> Arc<dyn TurnTools> {
@@ -50,7 +50,17 @@ impl ToolRunner for RecordedTools {
     }
 }
 
+/// See [`ToolRunner::fixed`].
+fn is_fixed(tool: &ProxyTool) -> bool {
+    tool.in_place_of.is_some() || tool.reads_artifacts
+}
+
 impl TurnTools for RecordedTools {
+    fn has(&self, name: &str) -> bool {
+        let mut tools = self.0.state_before.proxy_tools.iter();
+        tools.any(|tool| tool.name == name)
+    }
+
     fn effect(&self, _: &str) -> ToolEffect {
         // A call that was stopped is recorded with the result that says so.
         ToolEffect {

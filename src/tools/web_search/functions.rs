@@ -19,6 +19,7 @@ pub(super) fn all(provider_tool: ProviderToolUse) -> Vec<ProxyTool> {
         parameters: parameters.to_owned(),
         in_place_of: Some(RelayToolKind::WebSearch),
         provider_tool,
+        reads_artifacts: false,
     };
     vec![
         function(SEARCH, SEARCH_DESCRIPTION, SEARCH_PARAMETERS),
@@ -36,6 +37,7 @@ pub(super) fn echo() -> ProxyTool {
         parameters: "{}".to_owned(),
         in_place_of: Some(RelayToolKind::WebSearch),
         provider_tool: ProviderToolUse::Always,
+        reads_artifacts: false,
     }
 }
 

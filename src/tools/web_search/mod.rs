@@ -60,7 +60,7 @@ impl WebSearchTool {
 }
 
 impl ToolRunner for WebSearchTool {
-    fn in_place_of_hosted(&self) -> Arc<[ProxyTool]> {
+    fn fixed(&self) -> Arc<[ProxyTool]> {
         let functions = &self.functions;
         match self.web.mode() {
             SearchMode::Auto => Arc::clone(&functions.auto),

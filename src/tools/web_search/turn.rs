@@ -367,6 +367,10 @@ impl SearchTurn {
 }
 
 impl TurnTools for SearchTurn {
+    fn has(&self, name: &str) -> bool {
+        [SEARCH, OPEN, FIND, ProxyTool::ECHOED_SEARCH].contains(&name)
+    }
+
     fn effect(&self, name: &str) -> ToolEffect {
         ToolEffect {
             // The provider searches each time, also for an equal call.
@@ -410,8 +414,8 @@ impl TurnTools for SearchTurn {
         Box::pin(self.call(call))
     }
 
-    fn take_record(&self, call_id: &str) -> CallRecord {
-        self.records.lock().remove(call_id).unwrap_or_default()
+    fn take_record(&self, call: &WithheldCall) -> CallRecord {
+        self.records.lock().remove(&call.id).unwrap_or_default()
     }
 
     fn take_cost(&self) -> f64 {

@@ -166,6 +166,22 @@ impl ToolLoop {
         PlannedCall::Run(effect, self.tools.shown(call))
     }
 
+    /// Whether the tool of this name reads artifacts.
+    pub(super) fn reads_artifacts(&self, name: &str) -> bool {
+        let mut tools = self.history.source.proxy_tools().iter();
+        tools.any(|tool| tool.reads_artifacts && tool.name == name)
+    }
+
+    /// What the model gets for a call that it has made before, with this result. What it has read
+    /// of artifacts counts only once against what it may read.
+    pub(super) fn repeated_text(&self, call: &WithheldCall, text: &str) -> String {
+        if self.reads_artifacts(&call.name) {
+            "The same call was made before in this answer: see its result.".to_owned()
+        } else {
+            format!("The same call was made before, with this result:\n{text}")
+        }
+    }
+
     /// Counts the rounds in a row in which no call had a tool that could be used. The error says
     /// that the answer may have no more of them.
     pub(super) fn count_unusable_round(&mut self, ended: &[EndedCall]) -> Result<(), Fault> {

@@ -113,7 +113,8 @@ impl Answer<'_> {
         calls: &[WithheldCall],
         texts: Vec<String>,
     ) -> Result<Vec<ResultForModel>, Fault> {
-        let results = RoundResults::new(calls, texts, tools.tokens_left);
+        let reads_artifacts = |call: &WithheldCall| tools.reads_artifacts(&call.name);
+        let results = RoundResults::new(calls, texts, reads_artifacts, tools.tokens_left);
         let long = results.too_long();
         let (artifacts, session) = (&tools.history.shared.artifacts, &tools.history.session.id);
         let mut unkept = BTreeSet::new();
@@ -217,10 +218,7 @@ impl Answer<'_> {
                     status = "repeated";
                     let known = tools.known.get(&key_of(call)).cloned().unwrap_or_default();
                     ToolResult {
-                        text: format!(
-                            "The same call was made before, with this result:\n{}",
-                            known.text
-                        ),
+                        text: tools.repeated_text(call, &known.text),
                         ..known
                     }
                 }
@@ -279,7 +277,7 @@ impl Answer<'_> {
         let Some(stored) = &mut self.stored else {
             return Vec::new();
         };
-        let record = tools.tools.take_record(&call.id);
+        let record = tools.tools.take_record(call);
         let since_began = |at: Instant| milliseconds(at.saturating_duration_since(stored.began));
         let error = result.failed.then(|| cut_error(&result.text).to_owned());
         stored.tools.runs.push(NewToolRun {

@@ -101,6 +101,8 @@ impl Failover {
             },
             fingerprint,
             answer_params,
+            has_proxy_tools: plan.has_proxy_tools(turn),
+            has_artifact_tools: plan.artifact_tools,
             neutral_tokens,
             notes,
             removed_reasoning,

@@ -59,6 +59,11 @@ impl ToolRunner for Tools {
 }
 
 impl TurnTools for Tools {
+    fn has(&self, name: &str) -> bool {
+        let mut tools = self.0.definitions().into_iter();
+        tools.any(|tool| tool.name == name)
+    }
+
     fn effect(&self, name: &str) -> ToolEffect {
         ToolEffect {
             timeout: match name {

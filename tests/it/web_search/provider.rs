@@ -326,7 +326,7 @@ fn providers_search_as_documented() {
         let provider = spec.to_provider(provider);
         let found = modes.map(|mode| {
             let tool = TestWeb::new().tool_in_mode(CallLimits::default(), mode);
-            who_searches(&provider, model, &tool.in_place_of_hosted())
+            who_searches(&provider, model, &tool.fixed())
         });
         assert_eq!(found, expected, "{} {model}", provider.id);
     }

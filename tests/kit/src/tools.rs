@@ -135,6 +135,7 @@ impl ScriptedTools {
                 parameters: r#"{"type":"object","properties":{"q":{"type":"string"}}}"#.to_owned(),
                 in_place_of: None,
                 provider_tool: ProviderToolUse::default(),
+                reads_artifacts: false,
             })
             .collect()
     }

@@ -38,7 +38,7 @@ pub(crate) fn encode(
     quirks: &ChatQuirks,
 ) -> Result<Encoded, Fault> {
     let mut body = BodyWriter::new(turn, options);
-    let (mut offered, search) = tools::offered_tools(&mut body, quirks);
+    let (mut offered, search) = tools::offered_tools(&mut body, plan, quirks);
     let most = quirks.max_tools;
     let most = most.map(|most| most.saturating_sub(u16::from(search.is_some())));
     let beyond = body.cut_tools(&mut offered, most);

@@ -9,6 +9,7 @@ use crate::chat::provider_search;
 use crate::encoded;
 use crate::fault::Fault;
 use crate::json;
+use crate::plan::Plan;
 use crate::schema;
 use crate::tools::{ProxyToolUse, Tool, ToolChoice};
 use crate::turn::Turn;
@@ -17,9 +18,10 @@ use crate::turn::Turn;
 /// client forbids calls and the provider does not accept `tool_choice: none`.
 pub(super) fn offered_tools<'t, 'a>(
     body: &mut BodyWriter<'t, 'a>,
+    plan: &Plan,
     quirks: &ChatQuirks,
 ) -> (Vec<&'t Tool<'a>>, Option<ProviderSearch>) {
-    if body.leaves_out_tools(quirks.tool_choice) {
+    if body.leaves_out_tools(plan, quirks.tool_choice) {
         return (Vec::new(), None);
     }
     let search = provider_search::used(body.turn, body.model, quirks);
@@ -27,6 +29,7 @@ pub(super) fn offered_tools<'t, 'a>(
         None | Some(ProxyToolUse::Always) => true,
         Some(ProxyToolUse::InPlaceOf(_)) => search.is_none(),
         Some(ProxyToolUse::Echo(_)) => false,
+        Some(ProxyToolUse::WithArtifacts) => plan.artifact_tools,
     });
     let tools = match &body.turn.tool_choice {
         ToolChoice::Allowed { names, .. } => tools

@@ -2,7 +2,7 @@
 
 use super::units::TextLimits;
 use crate::json;
-use crate::plan::{Bounds, OutputPolicy};
+use crate::plan::{Bounds, OutputPolicy, Plan};
 use crate::turn::Turn;
 
 pub(super) struct ByteBudget {
@@ -26,8 +26,8 @@ const BODY_FRAME: usize = 1_024;
 impl ByteBudget {
     /// For a request for a summary. A tenth is left free for the error of the ratio of
     /// bytes to tokens: if this request does not fit, no smaller one is tried.
-    pub(super) fn for_summary(turn: &Turn<'_>, bounds: &Bounds) -> Self {
-        let bytes = message_bytes(turn, bounds) / 10 * 9;
+    pub(super) fn for_summary(turn: &Turn<'_>, bounds: &Bounds, plan: &Plan) -> Self {
+        let bytes = message_bytes(turn, bounds, plan) / 10 * 9;
         let (bytes, text_chars, arguments) = match bounds.outputs {
             OutputPolicy::Fixed => (
                 bytes.min(FIXED_MESSAGES - 2),
@@ -47,9 +47,9 @@ impl ByteBudget {
         }
     }
 
-    pub(super) fn for_answer(turn: &Turn<'_>, bounds: &Bounds) -> Self {
+    pub(super) fn for_answer(turn: &Turn<'_>, bounds: &Bounds, plan: &Plan) -> Self {
         Self {
-            bytes: message_bytes(turn, bounds),
+            bytes: message_bytes(turn, bounds, plan),
             notice: 0,
             limits: TextLimits::none(),
         }
@@ -57,8 +57,9 @@ impl ByteBudget {
 }
 
 /// The bytes of the window that the answer and the tools leave.
-fn message_bytes(turn: &Turn<'_>, bounds: &Bounds) -> usize {
-    let tools = turn.tools.iter().map(|tool| {
+fn message_bytes(turn: &Turn<'_>, bounds: &Bounds, plan: &Plan) -> usize {
+    let offered = turn.tools.iter().filter(|tool| plan.offers(tool));
+    let tools = offered.map(|tool| {
         let schema = tool.parameters.map_or(0, |raw| raw.get().len());
         let description = tool
             .description

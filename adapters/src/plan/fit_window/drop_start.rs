@@ -16,7 +16,7 @@ const NOTICE_BYTES: usize = 2_000;
 /// each answer, and this one. So the start stays the same for many requests, and with it what the
 /// provider has cached.
 pub(super) fn drop_start(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
-    let budget = ByteBudget::for_answer(turn, bounds);
+    let budget = ByteBudget::for_answer(turn, bounds, plan);
     let units = units(turn, plan, bounds, budget.limits, plan.sequence.len());
     let max_bytes = budget
         .bytes

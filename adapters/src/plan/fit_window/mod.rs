@@ -59,7 +59,7 @@ pub(super) fn fit(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
 
 fn fit_summary_request(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
     drop_reasoning(plan);
-    let budget = ByteBudget::for_summary(turn, bounds);
+    let budget = ByteBudget::for_summary(turn, bounds, plan);
     let units = units(turn, plan, bounds, budget.limits, plan.sequence.len());
     let instructions = budget::instructions_len(turn);
     let all: usize = units.iter().map(SequenceUnit::full_size).sum();

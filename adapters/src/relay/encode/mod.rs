@@ -51,7 +51,7 @@ pub(crate) fn encode(
     body.field("stream", &true);
     body.field("store", &false);
     parameters::push(&mut body, quirks);
-    let (tools, beyond) = tools::push(&mut body, quirks)?;
+    let (tools, beyond) = tools::push(&mut body, plan, quirks)?;
     let beyond: Vec<&str> = beyond.iter().map(String::as_str).collect();
     let notice = left_out::notice(turn, quirks.tools, &beyond);
     let field = quirks.max_output_tokens.then_some("max_output_tokens");

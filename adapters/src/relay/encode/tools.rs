@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
+use crate::plan::Plan;
 use crate::schema::{self, ReferenceRoom};
 use crate::tools::{ProxyToolUse, Tool, ToolChoice, ToolDefinition, ToolKind};
 use crate::turn::Turn;
@@ -20,10 +21,11 @@ use crate::turn::Turn;
 /// list is too long, which schemas with references can make it.
 pub(super) fn push(
     body: &mut BodyWriter<'_, '_>,
+    plan: &Plan,
     quirks: &RelayQuirks,
 ) -> Result<(Range<usize>, Vec<String>), Fault> {
     let turn = body.turn;
-    let leaves_out = body.leaves_out_tools(quirks.tool_choice);
+    let leaves_out = body.leaves_out_tools(plan, quirks.tool_choice);
     let mut list = ToolList {
         turn,
         quirks,
@@ -39,7 +41,7 @@ pub(super) fn push(
         for definition in turn.tools.definitions() {
             list.push_definition(definition)?;
         }
-        list.push_proxy_tools();
+        list.push_proxy_tools(plan);
     }
     let (list, beyond, start) = (list.out, list.beyond, body.out.len());
     if !beyond.is_empty() {
@@ -146,13 +148,15 @@ impl<'a> ToolList<'_, 'a> {
     }
 
     /// Writes the tools that run in the proxy, but for those in place of what the provider runs.
-    fn push_proxy_tools(&mut self) {
+    fn push_proxy_tools(&mut self, plan: &Plan) {
         let turn = self.turn;
         for tool in turn.tools.iter() {
             let is_wanted = match tool.proxy {
                 None | Some(ProxyToolUse::Echo(_)) => false,
                 Some(ProxyToolUse::Always) => true,
                 Some(ProxyToolUse::InPlaceOf(kind)) => !self.quirks.tools.contains(kind),
+                // One place is left for a tool that has to be called.
+                Some(ProxyToolUse::WithArtifacts) => plan.artifact_tools && self.room > 1,
             };
             if is_wanted
                 && is_allowed(tool, turn, self.quirks)

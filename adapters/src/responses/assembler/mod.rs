@@ -248,6 +248,12 @@ impl Assembler {
         Self::new(response, settings)
     }
 
+    /// Leaves only these of the tools that run here: calls of the others are the client's.
+    pub fn withhold_only(&mut self, runs_here: impl Fn(&str) -> bool) {
+        let withheld = &mut self.settings.withheld_tools;
+        withheld.retain(|name| runs_here(name));
+    }
+
     /// Holds the terminal event of a complete answer back, because an item may follow that the
     /// model does not write: see [`Assembler::awaits_end`].
     pub fn hold_end(&mut self) {

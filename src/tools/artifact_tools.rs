@@ -1,0 +1,202 @@
+//! The tools with which a model reads artifacts, for clients without the MCP server that has them:
+//! they run in the turn. Offered where the model sees the id of an artifact.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::plan::output::without_cut_line;
+use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::tools::{ProviderToolUse, ProxyTool};
+use adapters::turn::Turn;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rmcp::model::CallToolRequestParams;
+use serde_json::{Map, Value};
+
+use crate::artifacts::Artifacts;
+use crate::artifacts::owner::OwnerArtifacts;
+use crate::config::Config;
+use crate::mcp;
+use crate::turn::{ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnTools};
+
+/// The name of the server in the items that clients see of the calls.
+const SERVER_LABEL: &str = "respondent";
+
+/// The most characters of artifacts that an answer may read: what was too long for the request must
+/// not come back whole.
+const ANSWER_CHARS: usize = 48_000;
+/// A call is not given fewer characters than these, as long as any are left.
+const MIN_CHARS: usize = 1_000;
+/// The most characters of a list, or of what a search has found.
+const MAX_FOUND_CHARS: usize = 16_000;
+
+/// How long a call may take: a search has 30 seconds, and a little to say so.
+const TIMEOUT: Duration = Duration::from_secs(32);
+
+/// Reads artifacts for all turns. Made with the server.
+pub struct ArtifactTools {
+    artifacts: Artifacts,
+    config: Arc<ArcSwap<Config>>,
+    definitions: Arc<[ProxyTool]>,
+}
+
+impl ArtifactTools {
+    /// The tools over these artifacts, if the configuration has them.
+    pub fn new(artifacts: Artifacts, config: Arc<ArcSwap<Config>>) -> Self {
+        Self {
+            artifacts,
+            config,
+            definitions: definitions().into(),
+        }
+    }
+}
+
+impl ToolRunner for ArtifactTools {
+    fn fixed(&self) -> Arc<[ProxyTool]> {
+        if self.config.load().tools.artifacts {
+            Arc::clone(&self.definitions)
+        } else {
+            Arc::default()
+        }
+    }
+
+    fn begin(&self, ctx: &TurnContext, _: &Turn<'_>, session: &str) -> Arc<dyn TurnTools> {
+        let keep_days = self.config.load().artifacts.keep_days;
+        let owned = OwnerArtifacts::local(self.artifacts.clone(), keep_days);
+        Arc::new(ArtifactTurn {
+            artifacts: owned.of(Arc::clone(&ctx.owner)).of_session(session),
+            chars_left: Mutex::new(ANSWER_CHARS),
+        })
+    }
+}
+
+/// The tools of the MCP server. A list has the artifacts of the session alone, so that it takes no
+/// other.
+fn definitions() -> Vec<ProxyTool> {
+    let tools = mcp::definitions().into_iter();
+    tools
+        .map(|tool| {
+            let mut schema = (*tool.input_schema).clone();
+            let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+            if let Some(properties) = properties {
+                properties.remove("session");
+            }
+            ProxyTool {
+                name: tool.name.into_owned(),
+                description: tool.description.unwrap_or_default().into_owned(),
+                parameters: Value::Object(schema).to_string(),
+                in_place_of: None,
+                provider_tool: ProviderToolUse::default(),
+                reads_artifacts: true,
+            }
+        })
+        .collect()
+}
+
+/// The tools of one turn.
+struct ArtifactTurn {
+    artifacts: OwnerArtifacts,
+    /// The characters that may still be read.
+    chars_left: Mutex<usize>,
+}
+
+impl ArtifactTurn {
+    async fn call(&self, call: &WithheldCall) -> ToolResult {
+        let arguments = serde_json::from_str(&call.arguments);
+        let mut arguments: Map<String, Value> = arguments.unwrap_or_default();
+        let is_read = call.name == mcp::READ;
+        let asked = arguments.get("max_chars").and_then(Value::as_u64);
+        let asked = asked.and_then(|chars| usize::try_from(chars).ok());
+        let wanted = if is_read {
+            asked.unwrap_or(mcp::DEFAULT_CHARS)
+        } else {
+            MAX_FOUND_CHARS
+        };
+        let Some(chars) = self.reserve(wanted) else {
+            return ToolResult::failure(format!(
+                "Not read: the limit of {ANSWER_CHARS} characters that an answer may read of artifacts is reached. Answer with what you have."
+            ));
+        };
+        if is_read {
+            arguments.insert("max_chars".to_owned(), chars.into());
+        }
+        let request = CallToolRequestParams::new(call.name.clone()).with_arguments(arguments);
+        let answered = mcp::call::answer(&self.artifacts, request).await;
+        let result = match answered {
+            Ok(text) if is_read => Ok(text),
+            // What it takes is known only now.
+            Ok(text) => Ok(cut(text, chars)),
+            Err(why) => Err(why),
+        };
+        let read = result.as_ref().map_or(0, |text| text.chars().count());
+        *self.chars_left.lock() += chars.saturating_sub(read);
+        ended(call, result)
+    }
+
+    /// Takes characters for a call, at most as many as it wants. `None` if none are left.
+    fn reserve(&self, wanted: usize) -> Option<usize> {
+        let mut left = self.chars_left.lock();
+        if *left == 0 {
+            return None;
+        }
+        let chars = wanted.min((*left).max(MIN_CHARS));
+        *left = left.saturating_sub(chars);
+        Some(chars)
+    }
+}
+
+/// A list, or what a search has found, within this many characters.
+fn cut(text: String, chars: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(chars) else {
+        return text;
+    };
+    let shown = without_cut_line(text.get(..end).unwrap_or_default());
+    format!("{shown}\n[There is more: ask for less.]")
+}
+
+/// The result of a call, and what the client sees of it.
+fn ended(call: &WithheldCall, result: Result<String, String>) -> ToolResult {
+    let item = item(call, Some(&result));
+    let (text, failed) = match result {
+        Ok(text) => (text, false),
+        Err(why) => (why, true),
+    };
+    ToolResult {
+        text,
+        failed,
+        item: Some(item),
+        ..ToolResult::default()
+    }
+}
+
+/// A call as the client sees it.
+fn item(call: &WithheldCall, result: Option<&Result<String, String>>) -> HostedItem {
+    HostedItem::McpCall {
+        server_label: SERVER_LABEL.to_owned(),
+        name: call.name.clone(),
+        arguments: call.arguments.clone(),
+        output: result.and_then(|result| result.as_ref().ok().cloned()),
+        error: result.and_then(|result| result.as_ref().err().cloned()),
+    }
+}
+
+impl TurnTools for ArtifactTurn {
+    fn has(&self, name: &str) -> bool {
+        mcp::NAMES.contains(&name)
+    }
+
+    fn effect(&self, _: &str) -> ToolEffect {
+        ToolEffect {
+            timeout: TIMEOUT,
+            ..ToolEffect::READ_ONLY
+        }
+    }
+
+    fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {
+        Some(item(call, None))
+    }
+
+    fn run<'r>(&'r self, _: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
+        Box::pin(self.call(call))
+    }
+}

@@ -1,0 +1,113 @@
+//! Several tools that run in the proxy as one.
+
+use std::sync::Arc;
+
+use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::tools::ProxyTool;
+use adapters::turn::Turn;
+use parking_lot::Mutex;
+
+use crate::turn::{
+    CallRecord, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnTools,
+};
+
+/// Tools of several kinds. No two of them have tools of the same name.
+pub struct CombinedTools {
+    runners: Vec<Arc<dyn ToolRunner>>,
+    /// The fixed tools of each, and of all, as they were last.
+    fixed: Mutex<FixedTools>,
+}
+
+#[derive(Default)]
+struct FixedTools {
+    of_each: Vec<Arc<[ProxyTool]>>,
+    all: Arc<[ProxyTool]>,
+}
+
+impl CombinedTools {
+    /// All of these.
+    pub fn new(runners: Vec<Arc<dyn ToolRunner>>) -> Self {
+        Self {
+            runners,
+            fixed: Mutex::default(),
+        }
+    }
+}
+
+impl ToolRunner for CombinedTools {
+    fn fixed(&self) -> Arc<[ProxyTool]> {
+        let of_each: Vec<_> = self.runners.iter().map(|runner| runner.fixed()).collect();
+        let mut fixed = self.fixed.lock();
+        // Every request asks for them, and they change with the configuration alone.
+        let is_same = of_each.len() == fixed.of_each.len()
+            && of_each
+                .iter()
+                .zip(&fixed.of_each)
+                .all(|(one, before)| one.len() == before.len() && Arc::ptr_eq(one, before));
+        if !is_same {
+            fixed.all = of_each.iter().flat_map(|tools| tools.iter().cloned()).collect();
+            fixed.of_each = of_each;
+        }
+        Arc::clone(&fixed.all)
+    }
+
+    fn offered(&self, ctx: &TurnContext, turn: &Turn<'_>) -> Vec<ProxyTool> {
+        let runners = self.runners.iter();
+        runners
+            .flat_map(|runner| runner.offered(ctx, turn))
+            .collect()
+    }
+
+    fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools> {
+        let runners = self.runners.iter();
+        let tools = runners.map(|runner| runner.begin(ctx, turn, session));
+        Arc::new(CombinedTurn(tools.collect()))
+    }
+}
+
+/// The tools of one turn.
+struct CombinedTurn(Vec<Arc<dyn TurnTools>>);
+
+impl CombinedTurn {
+    fn of_name(&self, name: &str) -> Option<&dyn TurnTools> {
+        let tools = self.0.iter().find(|tools| tools.has(name));
+        tools.map(|tools| &**tools)
+    }
+
+    fn of_call(&self, call: &WithheldCall) -> Option<&dyn TurnTools> {
+        self.of_name(ProxyTool::original_name(&call.name))
+    }
+}
+
+impl TurnTools for CombinedTurn {
+    fn has(&self, name: &str) -> bool {
+        self.of_name(name).is_some()
+    }
+
+    fn effect(&self, name: &str) -> ToolEffect {
+        let tools = self.of_name(name);
+        tools.map_or(ToolEffect::READ_ONLY, |tools| tools.effect(name))
+    }
+
+    fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {
+        self.of_call(call)?.shown(call)
+    }
+
+    fn run<'r>(&'r self, ctx: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
+        match self.of_call(call) {
+            Some(tools) => tools.run(ctx, call),
+            None => Box::pin(async {
+                ToolResult::unusable(format!("There is no tool '{}'.", call.name))
+            }),
+        }
+    }
+
+    fn take_record(&self, call: &WithheldCall) -> CallRecord {
+        let tools = self.of_call(call);
+        tools.map_or_else(CallRecord::default, |tools| tools.take_record(call))
+    }
+
+    fn take_cost(&self) -> f64 {
+        self.0.iter().map(|tools| tools.take_cost()).sum()
+    }
+}
