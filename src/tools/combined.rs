@@ -45,7 +45,10 @@ impl ToolRunner for CombinedTools {
                 .zip(&fixed.of_each)
                 .all(|(one, before)| one.len() == before.len() && Arc::ptr_eq(one, before));
         if !is_same {
-            fixed.all = of_each.iter().flat_map(|tools| tools.iter().cloned()).collect();
+            fixed.all = of_each
+                .iter()
+                .flat_map(|tools| tools.iter().cloned())
+                .collect();
             fixed.of_each = of_each;
         }
         Arc::clone(&fixed.all)

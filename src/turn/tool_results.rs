@@ -218,7 +218,10 @@ mod tests {
             assert!(shown.text.len() > ROUND_BYTES * 2 / 5, "{lengths:?}");
             let (page, note) = shown.text.rsplit_once('\n').unwrap();
             assert!(whole.starts_with(page), "{page}");
-            assert!(note.contains("read on from there with artifact_read"), "{note}");
+            assert!(
+                note.contains("read on from there with artifact_read"),
+                "{note}"
+            );
         }
         assert_eq!(shown[2].text, texts[2]);
         assert!(!shown[2].is_excerpt);

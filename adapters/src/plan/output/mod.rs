@@ -5,7 +5,7 @@ mod text;
 
 pub use excerpts::{
     CodexHeader, ExcerptSource, ExcerptStyle, MAX_EXCERPT_CHARS, OutputKind, OutputMeasure,
-    SHORTENED_MARK, Wanted, artifact_id, first_page, is_read_back, measure, names_artifact,
-    notice, read_back_heading, read_hint, without_cut_line,
+    SHORTENED_MARK, Wanted, artifact_id, first_page, is_read_back, measure, names_artifact, notice,
+    read_back_heading, read_hint, without_cut_line,
 };
 pub use text::{max_text_len, text};
