@@ -9,9 +9,9 @@ use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::{ProviderToolUse, ProxyTool};
 use adapters::turn::Turn;
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use rmcp::model::CallToolRequestParams;
 use serde_json::{Map, Value};
+use tokio::sync::Mutex;
 
 use crate::artifacts::Artifacts;
 use crate::artifacts::owner::OwnerArtifacts;
@@ -96,53 +96,59 @@ fn definitions() -> Vec<ProxyTool> {
 /// The tools of one turn.
 struct ArtifactTurn {
     artifacts: OwnerArtifacts,
-    /// The characters that may still be read.
+    /// The characters that may still be read. Reads wait for one another, because each has to know
+    /// what the others have left of it.
     chars_left: Mutex<usize>,
 }
 
 impl ArtifactTurn {
     async fn call(&self, call: &WithheldCall) -> ToolResult {
-        let arguments = serde_json::from_str(&call.arguments);
-        let mut arguments: Map<String, Value> = arguments.unwrap_or_default();
-        let is_read = call.name == mcp::READ;
-        let asked = arguments.get("max_chars").and_then(Value::as_u64);
-        let asked = asked.and_then(|chars| usize::try_from(chars).ok());
-        let wanted = if is_read {
-            asked.unwrap_or(mcp::DEFAULT_CHARS)
+        let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+        let result = if call.name == mcp::READ {
+            self.read(arguments).await
         } else {
-            MAX_FOUND_CHARS
+            self.find(&call.name, arguments).await
         };
-        let Some(chars) = self.reserve(wanted) else {
-            return ToolResult::failure(format!(
-                "Not read: the limit of {ANSWER_CHARS} characters that an answer may read of artifacts is reached. Answer with what you have."
-            ));
-        };
-        if is_read {
-            arguments.insert("max_chars".to_owned(), chars.into());
-        }
-        let request = CallToolRequestParams::new(call.name.clone()).with_arguments(arguments);
-        let answered = mcp::call::answer(&self.artifacts, request).await;
-        let result = match answered {
-            Ok(text) if is_read => Ok(text),
-            // What it takes is known only now.
-            Ok(text) => Ok(cut(text, chars)),
-            Err(why) => Err(why),
-        };
-        let read = result.as_ref().map_or(0, |text| text.chars().count());
-        *self.chars_left.lock() += chars.saturating_sub(read);
         ended(call, result)
     }
 
-    /// Takes characters for a call, at most as many as it wants. `None` if none are left.
-    fn reserve(&self, wanted: usize) -> Option<usize> {
-        let mut left = self.chars_left.lock();
-        if *left == 0 {
-            return None;
-        }
-        let chars = wanted.min((*left).max(MIN_CHARS));
-        *left = left.saturating_sub(chars);
-        Some(chars)
+    /// Reads a part of an artifact, no longer than may still be read.
+    async fn read(&self, mut arguments: Map<String, Value>) -> Result<String, String> {
+        let asked = arguments.get("max_chars").and_then(Value::as_u64);
+        let asked = asked.and_then(|chars| usize::try_from(chars).ok());
+        let mut left = self.chars_left.lock().await;
+        let chars = asked.unwrap_or(mcp::DEFAULT_CHARS).min(room(*left)?);
+        arguments.insert("max_chars".to_owned(), chars.into());
+        let text = self.answer(mcp::READ, arguments).await?;
+        *left = left.saturating_sub(text.chars().count());
+        Ok(text)
     }
+
+    /// Lists artifacts or searches them, of which more may run at the same time.
+    async fn find(&self, name: &str, arguments: Map<String, Value>) -> Result<String, String> {
+        room(*self.chars_left.lock().await)?;
+        let text = self.answer(name, arguments).await?;
+        let mut left = self.chars_left.lock().await;
+        let text = cut(text, room(*left)?.min(MAX_FOUND_CHARS));
+        *left = left.saturating_sub(text.chars().count());
+        Ok(text)
+    }
+
+    /// Answers as the MCP server does.
+    async fn answer(&self, name: &str, arguments: Map<String, Value>) -> Result<String, String> {
+        let request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        mcp::call::answer(&self.artifacts, request).await
+    }
+}
+
+/// The most characters of the next result, if this many are left. The error is for the model.
+fn room(left: usize) -> Result<usize, String> {
+    if left > 0 {
+        return Ok(left.max(MIN_CHARS));
+    }
+    Err(format!(
+        "Not read: the limit of {ANSWER_CHARS} characters that an answer may read of artifacts is reached. Answer with what you have."
+    ))
 }
 
 /// A list, or what a search has found, within this many characters.

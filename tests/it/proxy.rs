@@ -463,6 +463,7 @@ impl Proxy {
             headers: head.headers,
             body,
             text: String::new(),
+            rest: Vec::new(),
             connection: AbortOnDrop(connection.abort_handle()),
         }
     }
@@ -635,6 +636,8 @@ pub struct OpenReply {
     pub headers: HeaderMap,
     /// The part of the body that was read so far.
     pub text: String,
+    /// The beginning of a character whose end has not arrived.
+    rest: Vec<u8>,
     body: Incoming,
     #[expect(dead_code, reason = "dropping it closes the connection")]
     connection: AbortOnDrop,
@@ -650,7 +653,15 @@ impl OpenReply {
                 if self.headers.get("content-type").is_some_and(is_bundle) {
                     self.text.push_str(&String::from_utf8_lossy(&data));
                 } else {
-                    self.text.push_str(std::str::from_utf8(&data).unwrap());
+                    self.rest.extend_from_slice(&data);
+                    // A piece may end within a character.
+                    let whole = match std::str::from_utf8(&self.rest) {
+                        Ok(text) => text.len(),
+                        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                        Err(error) => panic!("{error}: {}", self.text),
+                    };
+                    let text: Vec<u8> = self.rest.drain(..whole).collect();
+                    self.text.push_str(std::str::from_utf8(&text).unwrap());
                 }
                 true
             }
