@@ -75,8 +75,9 @@ impl CacheSettings {
     }
 }
 
-/// The hash of one part of the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// The hash of one part of the body. Two are equal if their bytes are, wherever the item is in the
+/// client's request: items that are not sent move those behind them.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct PartHash {
     pub(super) hash: u64,
     /// The length of the part.
@@ -87,6 +88,14 @@ pub(super) struct PartHash {
 
 const TOOLS: u32 = u32::MAX;
 const INSTRUCTIONS: u32 = u32::MAX - 1;
+
+impl PartialEq for PartHash {
+    fn eq(&self, other: &Self) -> bool {
+        (self.hash, self.bytes) == (other.hash, other.bytes)
+    }
+}
+
+impl Eq for PartHash {}
 
 impl PartHash {
     fn request_part(self) -> RequestPart {
