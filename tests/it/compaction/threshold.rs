@@ -9,7 +9,7 @@ use crate::proxy::{Proxy, Setup, streaming};
 
 /// A session beyond the threshold that ends with a question.
 fn session() -> Vec<Value> {
-    let mut items = Session::with_tool_rounds(4, 2000).items;
+    let mut items = Session::with_tool_rounds(4, 4000).items;
     items.push(user_message("Now the tests."));
     items
 }
@@ -72,8 +72,8 @@ async fn two_turns(next: impl Fn(&Value) -> Vec<Value>) -> Vec<RecordedRequest> 
     for text in ["the tests pass", SUMMARY, "it is done"] {
         player.push(says(text));
     }
-    let first = proxy.response(&limited(&session(), 1500)).await;
-    let second = proxy.response(&limited(&next(&first), 1500)).await;
+    let first = proxy.response(&limited(&session(), 4000)).await;
+    let second = proxy.response(&limited(&next(&first), 4000)).await;
     assert_eq!(kinds(&second), ["message"]);
     assert_eq!(player.requests().len(), 3);
     player.requests()
