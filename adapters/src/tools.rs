@@ -387,6 +387,11 @@ pub struct ToolNames {
 }
 
 impl ToolNames {
+    /// Forgets a tool that is not offered.
+    pub(crate) fn remove(&mut self, wire_name: &str) {
+        self.by_wire_name.remove(wire_name);
+    }
+
     /// Takes the search that the client does not run itself, if it offers one.
     pub(crate) fn take_search(&mut self) -> Option<Box<HostedSearch>> {
         self.hosted_search.take()

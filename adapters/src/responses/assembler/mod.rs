@@ -248,10 +248,17 @@ impl Assembler {
         Self::new(response, settings)
     }
 
-    /// Leaves only these of the tools that run here: calls of the others are the client's.
+    /// Leaves only these of the tools that run here, because the others are not offered: calls of
+    /// their names are the client's.
     pub fn withhold_only(&mut self, runs_here: impl Fn(&str) -> bool) {
-        let withheld = &mut self.settings.withheld_tools;
-        withheld.retain(|name| runs_here(name));
+        let AssemblerSettings {
+            withheld_tools,
+            tool_names,
+            ..
+        } = &mut self.settings;
+        for name in withheld_tools.extract_if(|name| !runs_here(name)) {
+            tool_names.remove(&name);
+        }
     }
 
     /// Holds the terminal event of a complete answer back, because an item may follow that the
