@@ -17,6 +17,6 @@ mod limits;
 mod pages;
 mod prompt;
 mod provider;
-mod server;
+pub mod server;
 mod sources;
 pub mod web;

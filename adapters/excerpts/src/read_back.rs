@@ -33,7 +33,7 @@ pub fn is_read_back(text: &str) -> bool {
     };
     let id = rest.as_bytes().get(..ID_DIGITS).unwrap_or_default();
     id.len() == ID_DIGITS
-        && id.iter().all(is_hex)
+        && id.iter().copied().all(is_hex)
         && matches!(rest.as_bytes().get(ID_DIGITS), Some(b' ' | b']'))
 }
 
@@ -43,11 +43,11 @@ pub fn names_artifact(text: &str) -> bool {
     memchr::memmem::find_iter(bytes, ID_START).any(|at| {
         let digits = at + ID_START.len();
         let id = bytes.get(digits..digits + ID_DIGITS).unwrap_or_default();
-        id.len() == ID_DIGITS && id.iter().all(is_hex)
+        id.len() == ID_DIGITS && id.iter().copied().all(is_hex)
     })
 }
 
-fn is_hex(byte: &u8) -> bool {
+fn is_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
@@ -115,7 +115,7 @@ mod tests {
             (id.clone(), true),
             (format!("start_line art_1 {id}"), true),
             (format!("\"{id}\""), true),
-            (id[..35].to_owned(), false),
+            (format!("art_{}", "0".repeat(31)), false),
             (id.to_uppercase(), false),
             ("start_0 restart_, chart_".repeat(9), false),
             (String::new(), false),

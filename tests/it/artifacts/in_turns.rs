@@ -9,7 +9,8 @@ use crate::proxy::{Proxy, Setup};
 use crate::rounds::server::history;
 use crate::stored::background::ended;
 use crate::stored::{client, says, send};
-use crate::web_search::web::call;
+use crate::web_search::server::{engine, setup};
+use crate::web_search::web::{call, without_hosted_tools};
 
 const READ: &str = "artifact_read";
 const SEARCH: &str = "artifact_search";
@@ -528,4 +529,45 @@ async fn background_responses_read() {
     let output = ended["output"].as_array().unwrap().iter();
     let kinds: Vec<&str> = output.map(|it| it["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["mcp_call", "message"], "{ended}");
+}
+
+/// Promise: A model may search the web and read artifacts in one round. Each call is answered by its
+/// tool, and shown as its item.
+#[kit::test(on_each_wire)]
+async fn searches_and_reads_go_together(wire: PlayerWire) {
+    let (player, engine) = (player(wire).await, engine().await);
+    let setup = setup(&engine).provider(without_hosted_tools(wire));
+    let proxy = Proxy::start_with(&player, setup).await;
+    let log = log_of("disk");
+    let part = json!({"id": artifact_id(&log), "lines": 2});
+    player.push(answer(json!([
+        call("c1", "web_search", &json!({"query": "weather in Ulm"})),
+        call("c2", READ, &part),
+    ])));
+    player.push(says("Both."));
+    let mut asked = request(&items(&log));
+    asked["tools"] = json!([{"type": "web_search"}, shell()]);
+    let stream = proxy.stream(&asked).await;
+    let output = stream.response["output"].as_array().unwrap();
+    let kinds = output.iter().map(|it| it["type"].as_str().unwrap());
+    let kinds: Vec<&str> = kinds.collect();
+    assert_eq!(kinds, ["web_search_call", "mcp_call", "message"]);
+    let sent = player.requests().remove(1);
+    assert!(result(&sent, "c1").contains("It is 21 degrees."));
+    assert!(result(&sent, "c2").contains("disk line 1\n"));
+    let names = [
+        "shell",
+        "web_search",
+        "open_page",
+        "find_in_page",
+        READ,
+        SEARCH,
+        LIST,
+    ];
+    assert_eq!(offered(&sent), names);
+    // Without an artifact the turn searches as ever.
+    player.push(says("None."));
+    asked["input"] = json!(items("short"));
+    proxy.stream(&asked).await;
+    assert_eq!(offered(&player.requests()[2]), names[..4]);
 }

@@ -1,11 +1,13 @@
 //! `context_management`: a history that exceeds the client's threshold is compacted after its
 //! answer, or before it if it does not fit the window.
+use adapters::plan::output::artifact_id;
 use kit::player::{PlayerWire, RecordedRequest, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::session::{SUMMARY, Session, messages, request, user_message};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup, streaming};
+use crate::web_search::web::call;
 
 /// A session beyond the threshold that ends with a question.
 fn session() -> Vec<Value> {
@@ -244,6 +246,32 @@ async fn a_history_that_does_not_fit_the_window_is_compacted_before_its_answer()
     assert_eq!(last.len(), 3, "instructions, summary, message: {last:?}");
     assert!(last[1].contains("line 40 loses the last byte"));
     assert!(last[2].contains("Now the tests."));
+}
+
+/// Promise: If a history is compacted before its answer, the model can read the outputs that the
+/// summary lists in that answer.
+#[kit::test]
+async fn an_answer_to_a_summary_reads_what_it_lists() {
+    let player = player(PlayerWire::Chat).await;
+    let setup = Setup::new().provider("models = [{ id = \"m\", window = 8192 }]");
+    let proxy = Proxy::start_with(&player, setup).await;
+    // Nothing of it is too long by itself.
+    let mut items = Session::with_tool_rounds(4, 2000).items;
+    let output = items[3]["output"].as_str().unwrap().to_owned();
+    let report = "I have read one more file, and it is as it should be. ".repeat(800);
+    items.insert(
+        2,
+        json!({"type": "message", "role": "assistant", "content": report}),
+    );
+    items.push(user_message("Now the tests."));
+    let part = json!({"id": artifact_id(&output), "lines": 1});
+    player.push(says(SUMMARY));
+    player.push(answer(json!([call("r1", "artifact_read", &part)])));
+    player.push(says("the tests pass"));
+    let response = proxy.response(&limited(&items, 100_000)).await;
+    assert_eq!(kinds(&response), ["compaction", "mcp_call", "message"]);
+    let read = response["output"][1]["output"].as_str().unwrap();
+    assert!(read.contains(output.lines().next().unwrap()), "{read}");
 }
 
 #[kit::test]
