@@ -416,6 +416,28 @@ async fn what_was_read_is_not_kept_again(wire: PlayerWire) {
     assert_eq!(kept, expected);
 }
 
+/// Promise: Where the window has no room for all that was read, the model gets its beginning. That
+/// is no artifact of its own either.
+#[kit::test(on_each_wire)]
+async fn a_small_window_gets_the_beginning(wire: PlayerWire) {
+    let player = player(wire).await;
+    let setup = Setup::new().provider("models = [{ id = \"m\", window = 16384 }]");
+    let proxy = Proxy::start_with(&player, setup).await;
+    let log = log_of("disk");
+    let id = artifact_id(&log);
+    player.push(answer(json!([call("c1", READ, &json!({"id": id}))])));
+    player.push(says("Read."));
+    proxy.stream(&request(&items(&log))).await;
+    let read = result(&player.requests()[1], "c1");
+    assert!(
+        read.starts_with(&format!("[artifact {id} lines 1-")),
+        "{read}"
+    );
+    assert!(read.ends_with("in smaller pieces.]"), "{read}");
+    let kept: Value = serde_json::from_str(&proxy.get("/v1/artifacts").await.body).unwrap();
+    assert_eq!(kept["data"].as_array().unwrap().len(), 1, "{kept}");
+}
+
 /// Promise: A further round may go to another provider, which gets what was read.
 #[kit::test(on_each_wire)]
 async fn another_provider_goes_on_after_a_read(wire: PlayerWire) {

@@ -62,10 +62,12 @@ pub(super) fn replacement<'t>(
             (ReplacementKind::Excerpt, text)
         }
     };
+    // What was read back is in its artifact already.
+    let is_kept = retention != Retention::Nothing && kind != ReplacementKind::Page;
     (text.len() < measure.bytes).then(|| Replacement {
         kind,
         text,
-        artifact: (retention != Retention::Nothing).then(|| measure.as_ref().into()),
+        artifact: is_kept.then(|| measure.as_ref().into()),
     })
 }
 
