@@ -22,7 +22,7 @@
 //! | | |
 //! | [`jobs`] | background responses and webhooks |
 //! | [`mcp`] | the tools with which a model reads artifacts |
-//! | [`tools`] | searches the web and reads its pages |
+//! | [`tools`] | searches the web, reads its pages, and reads artifacts in turns |
 //! | | |
 //! | [`diagnostics`] | records, redacts, exports and replays turns |
 //! | | |

@@ -296,10 +296,6 @@ impl RoutedTurn<'_> {
         let mut assembler = self.assembler(&identity, attempt.answer_params.clone());
         let max_input = attempt.route.model.window().max_input();
         let estimate = attempt.answer_params.estimated_input_tokens;
-        let compaction = turn.compact_threshold.map(|threshold| {
-            let limit = Some(threshold.min(max_input)).filter(|limit| estimate <= *limit);
-            self.compaction(CompactionTrigger::Threshold, limit, None, identity)
-        });
         let is_too_long = || {
             let memory = &self.history.shared.memory;
             let calibration = memory.calibration(&ctx.owner, &self.history.session.id);
@@ -307,13 +303,17 @@ impl RoutedTurn<'_> {
             let likely = calibration.map_or(estimate, |known| known.scale(origin, estimate));
             likely > max_input
         };
-        let summarizes = compaction.is_some() && is_too_long();
+        let summarizes = turn.compact_threshold.is_some() && is_too_long();
         // A further round begins with the bytes of this one, so it has the same tools.
         let keeps_artifact_tools = attempt.has_artifact_tools || summarizes;
         if !keeps_artifact_tools {
             self.history.source.remove_artifact_tools();
             assembler.withhold_only(|name| !turn.tools.reads_artifacts(name));
         }
+        let compaction = turn.compact_threshold.map(|threshold| {
+            let limit = Some(threshold.min(max_input)).filter(|limit| estimate <= *limit);
+            self.compaction(CompactionTrigger::Threshold, limit, None, identity)
+        });
         let has_tools = attempt.has_proxy_tools || (summarizes && !turn.withheld_tools.is_empty());
         let tools = self.tool_loop(has_tools);
         let (step, compaction) = match compaction {

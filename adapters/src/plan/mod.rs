@@ -81,8 +81,8 @@ pub struct Plan {
     /// The shortened instructions, if the turn's own are too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
-    /// Whether the tools of the proxy that read artifacts are offered, because what is sent names an
-    /// artifact.
+    /// Whether the tools of the proxy that read artifacts are offered, because what is sent names
+    /// an artifact.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub artifact_tools: bool,
     /// How many times in this session old outputs were reduced to notices, many at once.
