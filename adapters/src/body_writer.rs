@@ -5,6 +5,8 @@
 //! because it is what the client asked for or what the request needs. In objects
 //! that both write, such as `thinking`, the encoder's keys win one by one.
 
+use std::ops::Range;
+
 use registry::{EnumSet, Model, ToolChoiceMode};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -29,6 +31,8 @@ pub(crate) struct BodyWriter<'o, 'a> {
     pub(crate) notes: Notes,
     /// The room for the references of all schemas.
     pub(crate) reference_room: ReferenceRoom,
+    /// See [`BodyOffsets::artifact_tools`](crate::encoded::BodyOffsets::artifact_tools).
+    pub(crate) artifact_tools: Range<usize>,
     fixed: &'o [(String, String)],
     written: Vec<&'static str>,
 }
@@ -43,9 +47,17 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
             model: options.model,
             notes: turn.notes.clone(),
             reference_room: ReferenceRoom::default(),
+            artifact_tools: 0..0,
             fixed: &options.dialect.body,
             written: Vec::new(),
         }
+    }
+
+    /// Notes where the tools that read artifacts are in the list of tools.
+    pub(crate) fn set_artifact_tools(&mut self, list: &Range<usize>, part: Range<usize>) {
+        let is_first = part.start.checked_sub(1).and_then(|at| self.out.get(at)) == Some(&b'[');
+        let is_all = is_first && part.end + 1 == list.end;
+        self.artifact_tools = if is_all { list.clone() } else { part };
     }
 
     /// Begins a field; the caller writes its value.

@@ -51,6 +51,9 @@ pub struct Encoded {
 pub struct BodyOffsets {
     /// The list of tools; an empty range if there is none.
     pub tools: Range<usize>,
+    /// The part of it that has the tools of the proxy that read artifacts, with the commas before
+    /// them; all of it if there are no others. Empty if they are not offered.
+    pub artifact_tools: Range<usize>,
     /// Where the list of messages begins.
     pub messages: usize,
     /// Where the instructions end, which come first in the messages; equal to

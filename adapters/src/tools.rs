@@ -20,8 +20,8 @@ use serde_json::value::RawValue;
 use strum::EnumCount;
 
 pub(crate) use self::hosted_search::HostedSearch;
-pub(crate) use self::proxy_tools::ProxyToolUse;
 pub use self::proxy_tools::{ProviderToolUse, ProxyTool};
+pub(crate) use self::proxy_tools::{ProxyToolUse, extend_artifact_tools};
 pub use self::web_search_definition::WebSearchDefinition;
 use crate::json;
 use crate::members::Members;

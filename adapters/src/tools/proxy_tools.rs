@@ -1,11 +1,13 @@
 //! Tools that run in the proxy: offered with every request, in place of a hosted tool that the
 //! client offers, or where the model sees the id of an artifact.
 
+use std::ops::Range;
+
 use registry::{EnumSet, RelayToolKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ToolKind, ToolTarget, Toolbox};
+use super::{Tool, ToolKind, ToolTarget, Toolbox};
 use crate::members::Members;
 use crate::text::Text;
 
@@ -91,6 +93,15 @@ impl ProxyToolUse {
             Self::Always | Self::WithArtifacts => None,
             Self::InPlaceOf(kind) | Self::Echo(kind) => Some(kind),
         }
+    }
+}
+
+/// Extends the range of the tools that read artifacts by a tool that was written here, if it is one.
+pub(crate) fn extend_artifact_tools(range: &mut Range<usize>, tool: &Tool<'_>, at: Range<usize>) {
+    if tool.proxy == Some(ProxyToolUse::WithArtifacts) {
+        let is_first = range.start == range.end;
+        let start = if is_first { at.start } else { range.start };
+        *range = start..at.end;
     }
 }
 

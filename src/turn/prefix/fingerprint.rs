@@ -136,11 +136,18 @@ impl RequestFingerprint {
                 from = to;
             }
         }
+        // Where nothing is shortened, nothing has to be read back.
+        let (tools, read) = (&head.tools, &head.artifact_tools);
+        let own_tools = (!read.is_empty()).then(|| PartHash {
+            part: TOOLS,
+            ..hasher.hash_joined([tools.start..read.start, read.end..tools.end])
+        });
+        let tokens = encoded.estimated_tokens;
         Self {
             context: Arc::new(context),
             parameters,
-            tokens: encoded.estimated_tokens,
-            unshortened: originals.unshortened(&parts, encoded.estimated_tokens),
+            tokens,
+            unshortened: originals.unshortened(&parts, own_tools, tokens),
             parts,
             outputs: originals.output_marks().to_vec(),
         }

@@ -88,17 +88,27 @@ impl Originals {
         &self.marks
     }
 
-    /// The request with these parts and `tokens` tokens, with nothing shortened.
-    pub(super) fn unshortened(&self, parts: &[PartHash], tokens: u64) -> Unshortened {
+    /// The request with these parts and `tokens` tokens, with nothing shortened. `own_tools` is its
+    /// list of tools without those that read artifacts, if it has such.
+    pub(super) fn unshortened(
+        &self,
+        parts: &[PartHash],
+        own_tools: Option<PartHash>,
+        tokens: u64,
+    ) -> Unshortened {
         if self.is_cut {
             return Unshortened::TooLong;
         }
         if self.items.is_empty() {
             return Unshortened::Same;
         }
-        let mut more = 0;
+        let (mut more, mut less) = (0, 0);
         let mut last = None;
         let parts = parts.iter().map(|part| {
+            if let Some(own) = own_tools.filter(|own| own.part == part.part) {
+                less = u64::from(part.bytes.saturating_sub(own.bytes));
+                return own;
+            }
             let index = usize::try_from(part.part).unwrap_or(usize::MAX);
             let Some(original) = self.items.get(&index) else {
                 return *part;
@@ -119,7 +129,7 @@ impl Originals {
         let parts = parts.collect();
         Unshortened::Longer {
             parts,
-            tokens: tokens + self.tokens(more),
+            tokens: (tokens + self.tokens(more)).saturating_sub(self.tokens(less)),
         }
     }
 

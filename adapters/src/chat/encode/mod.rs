@@ -80,6 +80,7 @@ pub(crate) fn encode(
         spans: messages.spans,
         offsets: BodyOffsets {
             tools,
+            artifact_tools: body.artifact_tools,
             messages: start,
             instructions: messages.instructions.max(start),
         },

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::plan::Plan;
 use crate::schema;
-use crate::tools::{ProxyToolUse, Tool, ToolChoice};
+use crate::tools::{ProxyToolUse, Tool, ToolChoice, extend_artifact_tools as extend};
 use crate::turn::Turn;
 
 /// The tools to offer, and the provider's own search in place of those that search: none if the
@@ -56,9 +56,12 @@ pub(super) fn push(
     }
     body.key("tools");
     body.out.push(b'[');
+    let mut artifact_tools = 0..0;
     for tool in tools {
+        let before = body.out.len();
         json::separate(&mut body.out);
         push_tool(body, tool, quirks);
+        extend(&mut artifact_tools, tool, before..body.out.len());
         encoded::check_size(body.out.len(), "tools")?;
     }
     if let Some(search) = search {
@@ -70,6 +73,9 @@ pub(super) fn push(
     }
     body.out.push(b']');
     let list = start..body.out.len();
+    if !artifact_tools.is_empty() {
+        body.set_artifact_tools(&list, artifact_tools);
+    }
     if search.is_some() && is_search_forced(body.turn) {
         let detail = "the provider's search: the model is free to call";
         body.notes.add("tool_choice_dropped", detail);

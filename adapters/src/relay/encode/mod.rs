@@ -58,6 +58,7 @@ pub(crate) fn encode(
     let limit = body.push_fixed_fields(&["instructions", "input"], field, None);
     let mut offsets = BodyOffsets {
         tools,
+        artifact_tools: body.artifact_tools.clone(),
         ..BodyOffsets::default()
     };
     let instructions = plan.instructions(turn);

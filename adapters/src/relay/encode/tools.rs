@@ -13,7 +13,9 @@ use crate::members::Members;
 use crate::notes::Notes;
 use crate::plan::Plan;
 use crate::schema::{self, ReferenceRoom};
-use crate::tools::{ProxyToolUse, Tool, ToolChoice, ToolDefinition, ToolKind};
+use crate::tools::{
+    ProxyToolUse, Tool, ToolChoice, ToolDefinition, ToolKind, extend_artifact_tools,
+};
 use crate::turn::Turn;
 
 /// Writes the tools and `tool_choice`. Returns the range of the list in the body, and the names of
@@ -36,6 +38,7 @@ pub(super) fn push(
         room: quirks.max_tools.map_or(usize::MAX, usize::from),
         beyond: Vec::new(),
         has_forced: false,
+        artifact_tools: 0..0,
     };
     if !leaves_out {
         for definition in turn.tools.definitions() {
@@ -43,6 +46,7 @@ pub(super) fn push(
         }
         list.push_proxy_tools(plan);
     }
+    let part = list.artifact_tools;
     let (list, beyond, start) = (list.out, list.beyond, body.out.len());
     if !beyond.is_empty() {
         let most = quirks.max_tools.unwrap_or_default();
@@ -53,9 +57,13 @@ pub(super) fn push(
     }
     body.key("tools");
     body.out.push(b'[');
+    let first = body.out.len();
     body.out.extend_from_slice(&list);
     body.out.push(b']');
     let tools = start..body.out.len();
+    if !part.is_empty() {
+        body.set_artifact_tools(&tools, first + part.start..first + part.end);
+    }
     push_choice(body, quirks);
     let parallel = turn.parallel_tool_calls;
     body.field_if("parallel_tool_calls", parallel, quirks.parallel_tool_calls);
@@ -88,6 +96,8 @@ struct ToolList<'l, 'a> {
     beyond: Vec<String>,
     /// Whether the list has the tool that must be called.
     has_forced: bool,
+    /// The part of the list that has the tools which read artifacts.
+    artifact_tools: Range<usize>,
 }
 
 impl<'a> ToolList<'_, 'a> {
@@ -162,7 +172,10 @@ impl<'a> ToolList<'_, 'a> {
                 && is_allowed(tool, turn, self.quirks)
                 && self.written.insert(tool.wire_name.clone())
             {
+                let before = self.out.len();
                 self.push_new_function(tool, None);
+                let at = before..self.out.len();
+                extend_artifact_tools(&mut self.artifact_tools, tool, at);
             }
         }
     }
