@@ -96,7 +96,8 @@ impl ProxyToolUse {
     }
 }
 
-/// Extends the range of the tools that read artifacts by a tool that was written here, if it is one.
+/// Extends the range of the tools that read artifacts by a tool that was written here, if it is
+/// one.
 pub(crate) fn extend_artifact_tools(range: &mut Range<usize>, tool: &Tool<'_>, at: Range<usize>) {
     if tool.proxy == Some(ProxyToolUse::WithArtifacts) {
         let is_first = range.start == range.end;
