@@ -20,7 +20,7 @@ pub(super) const KEYS: [&str; 5] = [
     "suppress_unstable_features_warning",
 ];
 
-/// The groups with something of ours, and its key: a table, or the value of a feature.
+/// The groups that hold a setting of ours, and its key there: a table, or a boolean in `features`.
 pub(super) const GROUPS: [(&str, &str); 3] = [
     ("model_providers", ID),
     ("mcp_servers", ID),
@@ -117,6 +117,7 @@ impl CodexSettings<'_> {
         let values = self.values().into_iter();
         let values = values.map(|(key, value)| format!("{key}={value}"));
         let groups = self.groups().into_iter().map(|((group, key), settings)| {
+            // Each is a table or a value, so that the conversion cannot fail.
             let mut settings = settings.into_value().unwrap_or_else(|_| false.into());
             if let Value::InlineTable(settings) = &mut settings {
                 for (mut key, value) in settings.iter_mut() {
@@ -144,7 +145,7 @@ impl CodexSettings<'_> {
         };
         values.push(("web_search", mode.into()));
         if self.search == CodexSearch::Standalone {
-            // Codex warns of the feature at every start. What it asks for is tested with it.
+            // Codex warns of an unstable feature at every start.
             values.push(("suppress_unstable_features_warning", true.into()));
         }
         values

@@ -2,6 +2,7 @@ use adapters::failed_request::FailedRequest;
 use futures_util::FutureExt;
 use kit::player::Player;
 use registry::{Route, WireQuirks};
+use strum::EnumCount as _;
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::*;
@@ -321,7 +322,7 @@ internal |";
 
 #[tokio::test(start_paused = true)]
 async fn each_kind_of_fault_has_a_reason() {
-    assert_eq!(REASONS.lines().count(), 21);
+    assert_eq!(REASONS.lines().count(), Kind::COUNT);
     for line in REASONS.lines() {
         let mut columns = line.split('|').map(str::trim);
         let name = columns.next().unwrap();
@@ -387,7 +388,7 @@ internal | The provider 'lab' failed. |";
 
 #[test]
 fn each_kind_of_fault_has_a_message() {
-    assert_eq!(MESSAGES.lines().count(), 21);
+    assert_eq!(MESSAGES.lines().count(), Kind::COUNT);
     let upstream = two_keys();
     let request = FailedRequest {
         provider: upstream.provider(),

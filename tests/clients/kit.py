@@ -368,6 +368,8 @@ def adopt_orphans():
 
 
 adopt_orphans()
+# A script that is told to end does so with its servers, which are in groups of their own.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def run_program(argv, folder: Path, env: dict, seconds: float, name="client", cwd: Path | None = None):

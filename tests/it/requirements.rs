@@ -17,7 +17,8 @@ const HEAD: &str = "\
 
 What Respondent promises, and for each promise the test that proves it, or the most telling one of \
 several. The page is made from the tests: `just requirements` writes it anew. All tests run with \
-`cargo test --workspace`, except those in `tests/clients`, which `.ci/run` runs.
+`cargo test --workspace`, except those in `tests/clients` and the check of `respondent-linear`, \
+which `.ci/run` runs.
 
 The *founding session* (or *founding case*) is a session with more than 850 KB of tool outputs, \
 of at most 40 KB each; one of them is a search result of 924,828 tokens that Codex had \

@@ -39,7 +39,7 @@ pub(crate) fn report(figures: &Figures) -> String {
         };
         let _ = writeln!(
             report,
-            "capture = {mode}: {:.2}x CPU an event ({:.2}x in flood), first event {:+.0} us ({:+.0} us behind 2 MB)",
+            "capture = {mode}: {:.2}x CPU per event ({:.2}x in flood), first event {:+.0} us ({:+.0} us behind 2 MB)",
             compared(Measure::PacedCpu, Comparison::Ratio),
             compared(Measure::FloodCpu, Comparison::Ratio),
             compared(Measure::FirstEvent, Comparison::Difference) * 1e3,

@@ -175,7 +175,7 @@ async fn load_once(options: LoadOptions) -> anyhow::Result<bool> {
     if let (Some(pid), Some(before)) = (pid, before) {
         let spent = Cpu::of(pid)?.since(&before);
         let cpu = to_f64(spent) / to_f64(tally.events.max(1)) / 1e3;
-        print_line(&format!("CPU {cpu:.2} us an event, highest RSS {peak} KB"));
+        print_line(&format!("CPU {cpu:.2} us per event, highest RSS {peak} KB"));
     }
     let (events, expected, faults) = (tally.events, tally.expected, tally.faults);
     let reason = tally.reason.unwrap_or_default();

@@ -97,10 +97,10 @@ impl Measure {
     /// The first cell of the row of this measure.
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::PacedCpu => "CPU an event, 50 streams x 5 ms (us)",
+            Self::PacedCpu => "CPU per event, 50 streams x 5 ms (us)",
             Self::PacedP50 => "event latency p50, 50 streams x 5 ms (us)",
             Self::PacedP99 => "event latency p99, 50 streams x 5 ms (us)",
-            Self::FloodCpu => "CPU an event, 32 streams in flood (us)",
+            Self::FloodCpu => "CPU per event, 32 streams in flood (us)",
             Self::FloodRate => "events a second, 32 streams in flood",
             Self::FloodRss => "highest RSS, 32 streams in flood (MB)",
             Self::SmallRate => "small requests a second, 32 connections",

@@ -81,7 +81,7 @@ pub(crate) async fn run(options: &StoreOptions) -> anyhow::Result<bool> {
         options.kilobytes,
         GAP.as_millis()
     ));
-    print_line("| CPU an event, us | kept on disk | not kept | ratio | aim | |");
+    print_line("| CPU per event, us | kept on disk | not kept | ratio | aim | |");
     print_line("|---|---|---|---|---|---|");
     print_line(&format!(
         "| all work of a turn | {} | {} | {} | at most {MAX_RATIO} | {} |",

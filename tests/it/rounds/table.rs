@@ -15,6 +15,8 @@ struct RoundCase {
     answers: Vec<Value>,
     /// The types of the output items; a failed one is marked with `!`.
     output: &'static str,
+    /// The status of the response.
+    status: &'static str,
     /// The same over Responses, if it differs.
     over_responses: Option<&'static str>,
     /// The calls that run in the proxy.
@@ -45,6 +47,7 @@ fn table() -> Vec<RoundCase> {
                 json!([{"reasoning": "aha"}, {"text": "It is sunny."}]),
             ],
             output: "reasoning message web_search_call reasoning message",
+            status: "completed",
             over_responses: None,
             ran: &["look"],
         },
@@ -52,6 +55,7 @@ fn table() -> Vec<RoundCase> {
             name: "a call that the client does not see",
             answers: vec![json!([call("c1", "recall")]), end()],
             output: "message",
+            status: "completed",
             over_responses: None,
             ran: &["recall"],
         },
@@ -59,6 +63,7 @@ fn table() -> Vec<RoundCase> {
             name: "two calls in one round",
             answers: vec![json!([call("c1", "look"), call("c2", "fetch")]), end()],
             output: "web_search_call mcp_call message",
+            status: "completed",
             over_responses: None,
             ran: &["look", "fetch"],
         },
@@ -71,6 +76,7 @@ fn table() -> Vec<RoundCase> {
                 end(),
             ],
             output: "web_search_call web_search_call mcp_call message",
+            status: "completed",
             over_responses: None,
             ran: &["look", "look", "fetch"],
         },
@@ -78,6 +84,7 @@ fn table() -> Vec<RoundCase> {
             name: "tools that fail",
             answers: vec![json!([call("c1", "broken"), call("c2", "lost")]), end()],
             output: "mcp_call! web_search_call! message",
+            status: "completed",
             over_responses: None,
             ran: &["broken", "lost"],
         },
@@ -88,6 +95,7 @@ fn table() -> Vec<RoundCase> {
                 end(),
             ],
             output: "message",
+            status: "completed",
             over_responses: None,
             ran: &[],
         },
@@ -95,6 +103,7 @@ fn table() -> Vec<RoundCase> {
             name: "a call of the proxy, then one of the client",
             answers: vec![json!([{"text": "Both."}, call("c1", "look"), call("c2", "shell")])],
             output: "message web_search_call function_call",
+            status: "completed",
             over_responses: None,
             ran: &["look"],
         },
@@ -102,6 +111,7 @@ fn table() -> Vec<RoundCase> {
             name: "a call of the client, then one of the proxy",
             answers: vec![json!([call("c1", "shell"), call("c2", "look")])],
             output: "function_call web_search_call",
+            status: "completed",
             over_responses: None,
             ran: &["look"],
         },
@@ -113,6 +123,7 @@ fn table() -> Vec<RoundCase> {
             ])],
             // Text of one upstream answer is one message on Chat Completions only.
             output: "web_search_call mcp_call function_call function_call message",
+            status: "completed",
             over_responses: Some(
                 "web_search_call mcp_call function_call message function_call message",
             ),
@@ -125,6 +136,7 @@ fn table() -> Vec<RoundCase> {
                 json!([{"text": "Now you."}, call("c2", "shell")]),
             ],
             output: "web_search_call message function_call",
+            status: "completed",
             over_responses: None,
             ran: &["look"],
         },
@@ -134,6 +146,7 @@ fn table() -> Vec<RoundCase> {
                 json!([{"text": "I"}, call("c1", "look"), {"finish": "length"}, {"done": true}]),
             ],
             output: "message",
+            status: "incomplete",
             over_responses: None,
             ran: &[],
         },
@@ -157,7 +170,7 @@ fn types(response: &Value) -> String {
 #[kit::test(on_each_wire)]
 async fn calls_of_the_proxys_tools_are_answered_in_one_response(wire: PlayerWire) {
     for case in table() {
-        let mut outputs = BTreeSet::new();
+        let mut statuses = BTreeSet::new();
         let expected = match wire {
             PlayerWire::Chat => case.output,
             PlayerWire::Responses => case.over_responses.unwrap_or(case.output),
@@ -179,15 +192,18 @@ async fn calls_of_the_proxys_tools_are_answered_in_one_response(wire: PlayerWire
             let ran = server.tools.calls();
             let ran: Vec<&str> = ran.iter().map(|call| call.name.as_str()).collect();
             assert_eq!(ran, case.ran, "{name}");
-            outputs.insert(response["status"].to_string());
+            statuses.insert(response["status"].to_string());
             server.check_replay();
         }
-        assert_eq!(outputs.len(), 1, "{}: {outputs:?}", case.name);
+        let expected = BTreeSet::from([format!("\"{}\"", case.status)]);
+        assert_eq!(statuses, expected, "{}", case.name);
     }
 }
 
 #[kit::test(on_each_wire)]
-async fn usage_of_the_response_of_the_log_and_of_the_metrics(wire: PlayerWire) {
+async fn the_response_counts_the_input_of_its_last_round_and_the_metrics_that_of_all(
+    wire: PlayerWire,
+) {
     let player = player(wire).await;
     for (id, input, output) in [("c1", 100, 10), ("c2", 200, 20)] {
         player.push(answer(json!([call(id, "look"), usage(input, output)])));
@@ -234,7 +250,7 @@ async fn a_clients_tool_of_the_same_name_is_the_clients(wire: PlayerWire) {
 }
 
 #[kit::test(on_each_wire)]
-async fn no_tools_of_the_proxy_if_the_client_wants_no_call(wire: PlayerWire) {
+async fn no_tools_of_the_proxy_are_offered_if_the_client_wants_no_call(wire: PlayerWire) {
     let player = player(wire).await;
     player.push(answer(json!([{"text": "no"}])));
     let server = RoundServer::start(&[&player], &tools(), "");
@@ -353,25 +369,36 @@ async fn the_operator_limits_rounds_and_calls(wire: PlayerWire) {
 /// otherwise end nothing.
 #[kit::test(on_each_wire)]
 async fn tools_that_cannot_be_used_end_the_turn(wire: PlayerWire) {
-    let mistaken = |n: usize| json!([{"call": {"id": format!("m{n}"), "name": "look", "arguments": r#"{"q":1}"#}}]);
+    let mistaken = |n: usize| {
+        let (id, arguments) = (format!("m{n}"), r#"{"q":1}"#);
+        json!([{"call": {"id": id, "name": "look", "arguments": arguments}}])
+    };
     let many_mistaken: Value = (0..25)
         .filter_map(|n| mistaken(n).as_array().cloned())
         .flatten()
         .collect();
     let failing = |n: usize| json!([call_with(&format!("f{n}"), "lost", &n.to_string())]);
-    for (limit, rounds, requests) in [
-        ("", vec![mistaken(0), mistaken(1), mistaken(2)], None),
+    for (name, limit, rounds, requests) in [
         (
+            "three rounds",
+            "",
+            vec![mistaken(0), mistaken(1), mistaken(2)],
+            None,
+        ),
+        (
+            "rounds of many calls",
             "",
             vec![many_mistaken.clone(), many_mistaken.clone(), many_mistaken],
             None,
         ),
         (
+            "two rounds are the limit",
             "[tools]\nmax_unusable_rounds = 2\n",
             vec![mistaken(0), mistaken(1)],
             None,
         ),
         (
+            "a call that fails otherwise among them",
             "",
             vec![
                 mistaken(0),
@@ -382,7 +409,12 @@ async fn tools_that_cannot_be_used_end_the_turn(wire: PlayerWire) {
             ],
             Some(6),
         ),
-        ("", (0..10).map(failing).collect(), Some(11)),
+        (
+            "calls that fail otherwise",
+            "",
+            (0..10).map(failing).collect(),
+            Some(11),
+        ),
     ] {
         let player = player(wire).await;
         let most = rounds.len();
@@ -394,15 +426,15 @@ async fn tools_that_cannot_be_used_end_the_turn(wire: PlayerWire) {
         let asked = request(&question());
         let stream = server.stream(&asked, RoundClient::Streaming).await;
         let Some(requests) = requests else {
-            assert_eq!(stream.terminal, "response.failed");
+            assert_eq!(stream.terminal, "response.failed", "{name}");
             let message = stream.response["error"]["message"].as_str().unwrap();
-            assert!(message.contains("could be used"), "{message}");
-            assert!(message.contains("do not fit the tool"), "{message}");
-            assert_eq!(player.requests().len(), most);
+            assert!(message.contains("could be used"), "{name}: {message}");
+            assert!(message.contains("do not fit the tool"), "{name}: {message}");
+            assert_eq!(player.requests().len(), most, "{name}");
             continue;
         };
-        assert_eq!(stream.terminal, "response.completed");
-        assert_eq!(player.requests().len(), requests);
+        assert_eq!(stream.terminal, "response.completed", "{name}");
+        assert_eq!(player.requests().len(), requests, "{name}");
         server.check_replay();
     }
 }

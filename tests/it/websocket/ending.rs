@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::client::{ServerFrame, Socket};
+use super::client::{ServerFrame, Socket, is_terminal};
 use crate::faults::answer;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::{asks, provider};
@@ -23,13 +23,13 @@ async fn a_shutdown_ends_idle_connections_with_a_code() {
 }
 
 /// Promise: On SIGTERM a WebSocket lets its running turns end, refuses those that have not begun,
-/// and ends with code 1012; at the end of its lifetime it does the same with
-/// `websocket_connection_limit_reached`.
+/// and ends with code 1012. At the end of its lifetime it does the same with the error
+/// `websocket_connection_limit_reached` and code 1000.
 #[kit::test]
 async fn a_shutdown_lets_running_turns_end_and_no_others_begin() {
     let player = provider(&[]).await;
     player.push(answer(
-        json!([{"text": "begun"}, {"delay_ms": 700}, {"text": " and ended"}]),
+        json!([{"text": "begun"}, {"delay_ms": 2_000}, {"text": " and ended"}]),
     ));
     let setup = Setup::new().server("grace = \"10m\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
@@ -40,7 +40,7 @@ async fn a_shutdown_lets_running_turns_end_and_no_others_begin() {
     proxy.terminate();
     proxy.wait_for_log("stopping").await;
     let mut refused = 0;
-    while !super::client::is_terminal(events.last().unwrap()) {
+    while !is_terminal(events.last().unwrap()) {
         let event = socket.event().await;
         if event["type"] == "error" {
             assert_eq!(event["status"], 503, "{event}");
@@ -68,7 +68,7 @@ async fn a_turn_that_does_not_end_in_time_fails() {
     let first = socket.event().await;
     proxy.terminate();
     let mut events = vec![first];
-    while !super::client::is_terminal(events.last().unwrap()) {
+    while !is_terminal(events.last().unwrap()) {
         events.push(socket.event().await);
     }
     assert_eq!(socket.check(&events).terminal, "response.failed");

@@ -1,15 +1,17 @@
 //! How many units differ in numbers only, in a table of a fixed size.
 
-/// The most bits of a place in the table.
+/// The most bits of the index of a slot.
 const MAX_BITS: u32 = 14;
 
-/// The part of an entry that tells patterns apart that have the same place.
-const TAG: u32 = 0xfff0_0000;
+/// The upper bits of an entry: the tag, which tells patterns apart that have the same slot. The
+/// others are the count.
+const TAG_MASK: u32 = 0xfff0_0000;
+const COUNT_MASK: u32 = !TAG_MASK;
 
-/// The counts of the patterns of one text. Of several patterns with the same place the first one
-/// is counted.
+/// The counts of the patterns of one text. Of several patterns with the same slot the first one is
+/// counted.
 pub(super) struct PatternCounts {
-    /// The tag of a pattern and how often it occurred.
+    /// One entry for each slot: a tag and a count.
     entries: Vec<u32>,
     shift: u32,
 }
@@ -29,31 +31,35 @@ impl PatternCounts {
     }
 
     fn tag(pattern: u64) -> u32 {
-        u32::try_from(pattern & 0xfff).unwrap_or_default() << TAG.trailing_zeros()
+        u32::try_from(pattern & 0xfff).unwrap_or_default() << TAG_MASK.trailing_zeros()
     }
 
     #[inline]
     pub(super) fn count(&mut self, pattern: u64) {
         let (slot, tag) = (self.slot(pattern), Self::tag(pattern));
         if let Some(entry) = self.entries.get_mut(slot) {
-            if *entry & !TAG == 0 {
+            if *entry & COUNT_MASK == 0 {
                 *entry = tag | 1;
-            } else if *entry & TAG == tag && *entry & !TAG != !TAG {
+            } else if *entry & TAG_MASK == tag && *entry & COUNT_MASK != COUNT_MASK {
                 *entry += 1;
             }
         }
     }
 
-    /// How many units have this pattern; `None` if another one has its place.
+    /// How many units have this pattern; `None` if it was not counted, as when another one has its
+    /// slot.
     pub(super) fn of(&self, pattern: u64) -> Option<u32> {
         let entry = self.entries.get(self.slot(pattern))?;
-        let count = entry & !TAG;
-        (count > 0 && entry & TAG == Self::tag(pattern)).then_some(count)
+        let count = entry & COUNT_MASK;
+        (count > 0 && entry & TAG_MASK == Self::tag(pattern)).then_some(count)
     }
 
     /// How many patterns occurred once.
     pub(super) fn singles(&self) -> u32 {
-        let singles = self.entries.iter().filter(|entry| **entry & !TAG == 1);
+        let singles = self
+            .entries
+            .iter()
+            .filter(|entry| **entry & COUNT_MASK == 1);
         u32::try_from(singles.count()).unwrap_or(u32::MAX)
     }
 }

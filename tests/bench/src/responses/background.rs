@@ -23,8 +23,8 @@ const GAP: Duration = Duration::from_millis(5);
 const EVENTS: u64 = 800;
 const TIMEOUT: Duration = Duration::from_mins(2);
 /// The goal of paced streams: the most CPU time for each event, in relation to the pass-through.
-const MAX_RATIO: f64 = 1.5;
-/// The most CPU time for each event in relation to the foreground, as for the store.
+const MAX_PASS_RATIO: f64 = 1.5;
+/// The most CPU time for each event in relation to the foreground, as in `cost.rs`.
 const MAX_FOREGROUND_RATIO: f64 = 1.1;
 
 /// How the events reach the client.
@@ -85,15 +85,15 @@ pub(super) async fn measure(proxy: PathBuf, rounds: u32) -> anyhow::Result<PartR
     let [foreground_p50, foreground_p99] = &foreground.newest;
     result.rows.extend([
         row(
-            "CPU an event, background responses with a viewer each",
+            "CPU per event, background responses with a viewer each",
             pass_name,
             &background.cpu,
             &pass.cpu,
             Comparison::Ratio,
-            Goal::AtMost(MAX_RATIO),
+            Goal::AtMost(MAX_PASS_RATIO),
         ),
         row(
-            "CPU an event, stored streams in the foreground",
+            "CPU per event, stored streams in the foreground",
             pass_name,
             &foreground.cpu,
             &pass.cpu,
@@ -101,7 +101,7 @@ pub(super) async fn measure(proxy: PathBuf, rounds: u32) -> anyhow::Result<PartR
             Goal::None,
         ),
         row(
-            "CPU an event, background responses with a viewer each",
+            "CPU per event, background responses with a viewer each",
             foreground_name,
             &background.cpu,
             &foreground.cpu,

@@ -64,7 +64,7 @@ pub(super) async fn measure(proxy: PathBuf, rounds: u32) -> anyhow::Result<PartR
     let [(_, without), (_, with)] = kinds;
     for (title, measured, baseline, comparison, goal) in [
         (
-            "CPU an event, stored, 50 streams x 5 ms (us)",
+            "CPU per event, stored, 50 streams x 5 ms (us)",
             with.paced,
             without.paced,
             Comparison::Ratio,

@@ -93,7 +93,7 @@ async fn events(
     }
     for (streams, [sse, websocket]) in figures {
         result.rows.push(ResponseRow {
-            title: format!("CPU an event over WebSockets, {} (us)", streams.title),
+            title: format!("CPU per event over WebSockets, {} (us)", streams.title),
             baseline_name: "server-sent events",
             baseline: sse,
             measured: websocket,

@@ -1,5 +1,5 @@
-//! What an excerpt says first about the whole of an output, after its form: how many hits in which
-//! files, which files a diff changes, the columns of a table, the headings of a page.
+//! What an excerpt says first about the whole of an output, as its form requires: how many hits in
+//! which files, which files a diff changes, the columns of a table, the headings of a page.
 //!
 //! Each form is read in one or two passes, in tables of a fixed size. They also find the places
 //! that the form makes worth showing.

@@ -1,4 +1,4 @@
-//! Excerpts say what the whole of an output is, after its form, and show what matters in that form.
+//! Excerpts describe the whole of an output as its form requires, and show what matters in it.
 
 use super::*;
 
@@ -254,6 +254,7 @@ fn a_chinese_question_finds_its_lines_in_a_chinese_log() {
     assert!(with.contains(odd.trim_end()), "{with}");
 }
 
+/// Promise: Lines that differ in numbers only are folded wherever they are, unless a number is odd.
 #[test]
 fn repeats_at_both_ends_are_folded() {
     let line = |at: usize| match at {
@@ -282,8 +283,7 @@ fn an_odd_number_among_repeats_is_not_folded() {
     assert!(shown.contains("… 38 lines like this"), "{shown}");
 }
 
-/// Promise: Lines that differ in numbers only are folded wherever they are, unless a number is odd,
-/// and what is left out is counted in lines of the output.
+/// Promise: What an excerpt leaves out is counted in lines of the output.
 #[test]
 fn the_lines_left_out_are_counted_from_what_is_shown() {
     // One line, of which three parts are shown.
@@ -300,14 +300,14 @@ fn the_lines_left_out_are_counted_from_what_is_shown() {
         assert!(shown.contains(odd), "{odd}:\n{shown}");
     }
     assert!(shown.contains(" characters, 0 lines]"), "{shown}");
-    // Three parts of the second line and the end of the third.
+    // Three parts of the second line and one of the third.
     let parts = vec![(2, 4), (5, 7), (8, 10), (15, 17)];
     assert_eq!(line_cut::lines_in("a\nbcdefghijk\nlmnop\nq", parts), 2);
 }
 
-/// Promise: The excerpt of code lists definitions of all of the file, and shows what is deprecated,
-/// unsafe or to be done; that of a page names its headings; that of a minified script shows what it
-/// throws and its addresses.
+/// Promise: The excerpt of code lists the definitions of the whole file, and shows what is
+/// deprecated, unsafe or to be done; that of a page names its headings; that of a minified script
+/// shows what it throws and its addresses.
 #[test]
 fn definitions_of_all_of_a_file_are_listed_with_their_lines() {
     let line = |at: usize| format!("    let {} = {}(lead);\n", name(at), name(at + 1));
