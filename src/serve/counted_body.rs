@@ -43,8 +43,8 @@ impl HttpBody for CountedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
-        // The bytes have the share, not the body, which is dropped with its last frame: that may still
-        // wait in the connection for the client.
+        // The bytes have the share, not the body, which is dropped with its last frame: that may
+        // still wait in the connection for the client.
         let count = |bytes| self.memory.count_bytes(MemoryKind::Answers, bytes);
         frame.map_ok(|frame| frame.map_data(count))
     }

@@ -58,10 +58,10 @@ def run_alone(case: dict, folder: Path):
         block = folder / "block.sh"
         block.write_text(code)
         expect = case["expect"]
+        seconds = case.get("seconds", 100)
         if "models" in expect:
-            stdout = serve(block, env, folder, expect["models"])
+            stdout = serve(block, env, folder, expect["models"], seconds)
         else:
-            seconds = case.get("seconds", 100)
             status, stdout, _ = kit.run_program(["bash", "-e", block], folder, env, seconds, "block", project)
             if status != 0:
                 raise kit.Failure(f"the block ended with {status}")
@@ -84,10 +84,10 @@ def as_pattern(line: str) -> str:
     return f"~^{re.escape(line.removesuffix('…'))}" if line.endswith("…") else line
 
 
-def serve(block: Path, env: dict, folder: Path, models: list) -> str:
+def serve(block: Path, env: dict, folder: Path, models: list, seconds: float) -> str:
     """Runs a block that starts the server and stays: the server must list these models, and end when it is stopped."""
     with kit.Process(["bash", "-e", block], folder / "block.log", env=env, cwd=kit.ROOT) as server:
-        server.wait_for_url(f"{loopback.SERVER}/healthz", 30)
+        server.wait_for_url(f"{loopback.SERVER}/healthz", seconds)
         with urllib.request.urlopen(f"{loopback.SERVER}/v1/models") as reply:
             listed = [model["id"] for model in json.load(reply)["data"]]
         kit.check(kit.mismatch(models, listed, "the models"))

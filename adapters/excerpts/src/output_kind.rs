@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr};
 
-/// The kind of text of a tool output, guessed from the text. An excerpt names it, and its layout and
-/// how its text is divided into units depend on it.
+/// The kind of text of a tool output, guessed from the text. An excerpt names it; its layout, and
+/// how its text is divided into units, depend on it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, EnumString, IntoStaticStr,
 )]

@@ -1,6 +1,5 @@
 //! Searches of a whole server: over a restart, and in the background.
 use std::sync::Arc;
-use std::time::Duration;
 
 use kit::player::{Player, PlayerWire, RecordedRequest};
 use kit::web::{WebAnswer, WebServer};
@@ -10,7 +9,7 @@ use respondent::store::{DataDir, Store};
 use respondent::tools::live::CallLimits;
 use serde_json::{Value, json};
 
-use super::sources::count;
+use super::sources::{count, wait_for_rows};
 use super::web::{TestWeb, WEATHER, call, question, request};
 use crate::bundles::run;
 use crate::faults::{answer, player};
@@ -144,18 +143,11 @@ async fn an_answer_goes_on_after_the_program_was_killed() {
         asked["stream"] = json!(true);
         let mut open = proxy.open(asked.to_string(), &[]).await;
         open.read_until("begun").await;
-        // The answer does not wait for the disk.
         let last = format!(
             "hidden_rounds WHERE rounds LIKE '%weather in Ulm {}%'",
             rounds - 1
         );
-        let stored = async {
-            while count(proxy.folder.path(), &last) == 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let stored = tokio::time::timeout(Duration::from_secs(10), stored).await;
-        assert!(stored.is_ok(), "the round is not stored");
+        wait_for_rows(proxy.folder.path(), &last, 1).await;
         let proxy = killed(proxy, &setup).await;
         assert_eq!(count(proxy.folder.path(), "hidden_rounds"), 1);
         let events = open.text.lines().filter_map(|line| {

@@ -1,6 +1,7 @@
 //! What is stored of searches and pages: sources, and the calls of tools that found them.
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kit::player::PlayerWire;
 use respondent::artifacts::Artifacts;
@@ -47,6 +48,17 @@ pub fn count(folder: &Path, table: &str) -> i64 {
     let connection = Connection::open(path).unwrap();
     let select = format!("SELECT count(*) FROM {table}");
     connection.query_row(&select, [], |row| row.get(0)).unwrap()
+}
+
+/// Waits until a table has this many rows: answers do not wait for the disk.
+pub async fn wait_for_rows(folder: &Path, table: &str, rows: i64) {
+    let stored = async {
+        while count(folder, table) != rows {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let stored = tokio::time::timeout(Duration::from_secs(10), stored).await;
+    assert!(stored.is_ok(), "{table} has {}", count(folder, table));
 }
 
 /// Promise: What was found, read and not read for a stored answer is listed at
@@ -210,6 +222,7 @@ async fn sources_are_stored_with_the_response() {
     asked["stream"] = json!(true);
     let mut open = proxy.open(asked.to_string(), &[]).await;
     open.read_until("begun").await;
+    wait_for_rows(proxy.folder.path(), "hidden_rounds", 1).await;
     let proxy = killed(proxy, &setup).await;
     drop(open);
     let tables = ["responses", "sources", "tool_runs"];
@@ -221,10 +234,9 @@ async fn sources_are_stored_with_the_response() {
     proxy.response(&unstored).await;
     assert_eq!(rows(&proxy), [0, 0, 0]);
     // What the next prompts need of all three answers is kept all the same.
-    let kept = || count(proxy.folder.path(), "hidden_rounds");
     push_search(&player);
     let response = proxy.response(&body(&question())).await;
-    assert_eq!(kept(), 3);
+    wait_for_rows(proxy.folder.path(), "hidden_rounds", 3).await;
     let proxy = killed(proxy, &setup).await;
     assert_eq!(rows(&proxy), [1, 1, 1]);
     let path = format!("/v1/responses/{}", response["id"].as_str().unwrap());
