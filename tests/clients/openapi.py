@@ -32,7 +32,7 @@ def run(case: dict, folder: Path) -> str:
         document.write_text(json.dumps(prepared(documented, things(proxy))))
         argv = [SCHEMATHESIS, "--config-file", config, "--no-color", "run", document, "--url", proxy.origin]
         argv += ["--checks", CHECKS, "--continue-on-failure", "--generation-deterministic", "-n", case["examples"], "--warnings", "off"]
-        code, stdout, stderr = kit.run_program(argv, folder, kit.plain_env(folder), case.get("seconds", 60), "schemathesis")
+        code, stdout, stderr = kit.run_program(argv, folder, kit.plain_env(folder), case.get("seconds", 300), "schemathesis")
     if code != 0:
         raise kit.Failure(f"schemathesis exited with {code}\n{stdout[-6000:]}{stderr}")
     lines = [line.strip() for line in stdout.splitlines()]
