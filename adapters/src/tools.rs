@@ -9,6 +9,8 @@ mod called_name;
 mod definitions;
 mod hosted_search;
 pub(crate) mod left_out;
+mod mcp_definition;
+mod mcp_listing;
 mod proxy_tools;
 mod web_search_definition;
 
@@ -20,6 +22,10 @@ use serde_json::value::RawValue;
 use strum::EnumCount;
 
 pub(crate) use self::hosted_search::HostedSearch;
+pub use self::mcp_definition::{
+    McpApproval, McpDefinition, McpMention, McpSecrets, McpToolFilter, take_secrets,
+};
+pub use self::mcp_listing::{ListedMcpServer, McpListing};
 pub use self::proxy_tools::{ProviderToolUse, ProxyTool};
 pub(crate) use self::proxy_tools::{ProxyToolUse, extend_artifact_tools};
 pub use self::web_search_definition::WebSearchDefinition;
@@ -132,6 +138,8 @@ pub struct Toolbox<'a> {
     runnable: EnumSet<RelayToolKind>,
     /// The kinds of them that the client offers.
     hosted: EnumSet<RelayToolKind>,
+    /// Whether the proxy connects to the MCP servers of the request.
+    runs_mcp: bool,
     /// When the provider runs these itself.
     provider_tools: ProviderToolUse,
     has_short_function: bool,

@@ -21,6 +21,7 @@ use crate::cited_source::CitedSource;
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json::string_value;
+use crate::members::Members;
 use crate::notes::Notes;
 use crate::origin;
 use crate::purpose::Purpose;
@@ -60,6 +61,8 @@ pub struct Turn<'a> {
     pub dropped_tools: Vec<String>,
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
+    /// What the model is told of tools of MCP servers that it does not get.
+    pub mcp_notice: Option<&'a str>,
     /// Whether the history names an artifact, so that the model may want to read it. Known only if
     /// there are tools that do.
     pub names_artifacts: bool,
@@ -328,6 +331,21 @@ impl Turn<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the history has the tools of the MCP server with this label.
+    pub fn shows_mcp_server(&self, label: &str) -> bool {
+        let lists = self
+            .items
+            .iter()
+            .filter(|item| item.kind == ItemKind::McpListTools);
+        let mut lists = lists.filter_map(|item| Members::read(item.raw()?));
+        lists.any(|list| {
+            list.present("error").is_none()
+                && list
+                    .text("server_label")
+                    .is_some_and(|shown| shown == label)
+        })
     }
 
     /// The ids of the `item_reference` items.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use adapters::fault::Fault;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
-use adapters::tools::ProxyTool;
+use adapters::tools::{McpDefinition, ProxyTool};
 use adapters::turn::Turn;
 use parking_lot::Mutex;
 
 use crate::turn::{
-    CallRecord, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnTools,
+    CallRecord, ListFuture, McpTools, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext,
+    TurnTools,
 };
 
 /// Tools of several kinds. No two of them have tools of the same name.
@@ -31,6 +33,13 @@ impl CombinedTools {
             runners,
             fixed: Mutex::default(),
         }
+    }
+}
+
+impl CombinedTools {
+    /// The one that connects to MCP servers.
+    fn mcp(&self) -> Option<&Arc<dyn ToolRunner>> {
+        self.runners.iter().find(|runner| runner.runs_mcp())
     }
 }
 
@@ -62,9 +71,35 @@ impl ToolRunner for CombinedTools {
     }
 
     fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools> {
+        self.begin_with(ctx, turn, session, None)
+    }
+
+    fn runs_mcp(&self) -> bool {
+        self.mcp().is_some()
+    }
+
+    fn check_mcp(&self, servers: &[McpDefinition]) -> Result<(), Fault> {
+        self.mcp()
+            .map_or(Ok(()), |runner| runner.check_mcp(servers))
+    }
+
+    fn list_mcp<'r>(&'r self, ctx: &'r TurnContext, servers: Vec<McpDefinition>) -> ListFuture<'r> {
+        match self.mcp() {
+            Some(runner) => runner.list_mcp(ctx, servers),
+            None => Box::pin(async { Ok(McpTools::default()) }),
+        }
+    }
+
+    fn begin_with(
+        &self,
+        ctx: &TurnContext,
+        turn: &Turn<'_>,
+        session: &str,
+        of_servers: Option<Arc<dyn TurnTools>>,
+    ) -> Arc<dyn TurnTools> {
         let runners = self.runners.iter();
         let tools = runners.map(|runner| runner.begin(ctx, turn, session));
-        Arc::new(CombinedTurn(tools.collect()))
+        Arc::new(CombinedTurn(tools.chain(of_servers).collect()))
     }
 }
 

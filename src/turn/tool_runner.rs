@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::cited_source::CitedSource;
+use adapters::fault::Fault;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
-use adapters::tools::ProxyTool;
+use adapters::tools::{McpDefinition, McpListing, ProxyTool};
 use adapters::turn::Turn;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,48 @@ pub trait ToolRunner: Send + Sync {
 
     /// Begins a turn of this session in which the model may call these tools.
     fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools>;
+
+    /// Whether it connects to the MCP servers that requests name.
+    fn runs_mcp(&self) -> bool {
+        false
+    }
+
+    /// Refuses servers to which it may not connect.
+    fn check_mcp(&self, _: &[McpDefinition]) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Asks the MCP servers of a request for their tools. One that does not answer is part of the
+    /// result. Asked for once, before the turn begins.
+    fn list_mcp<'r>(&'r self, _: &'r TurnContext, _: Vec<McpDefinition>) -> ListFuture<'r> {
+        Box::pin(async { Ok(McpTools::default()) })
+    }
+
+    /// As [`Self::begin`], with the tools of the MCP servers of the request.
+    fn begin_with(
+        &self,
+        ctx: &TurnContext,
+        turn: &Turn<'_>,
+        session: &str,
+        _: Option<Arc<dyn TurnTools>>,
+    ) -> Arc<dyn TurnTools> {
+        self.begin(ctx, turn, session)
+    }
 }
+
+/// The tools of the MCP servers of one request. Made before its turn begins.
+#[derive(Clone, Default)]
+pub struct McpTools {
+    /// What the client and the model are told of the servers.
+    pub listing: Arc<McpListing>,
+    /// The functions that the model gets.
+    pub functions: Vec<ProxyTool>,
+    /// What runs them, if there are any.
+    pub tools: Option<Arc<dyn TurnTools>>,
+}
+
+/// Servers that are asked for their tools.
+pub type ListFuture<'r> = Pin<Box<dyn Future<Output = Result<McpTools, Fault>> + Send + 'r>>;
 
 /// The tools of one turn. Made when the turn is prepared; ends with its answer.
 pub trait TurnTools: Send + Sync {

@@ -1,6 +1,7 @@
 //! Tools that run in the proxy: offered with every request, in place of a hosted tool that the
 //! client offers, or where the model sees the id of an artifact.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use registry::{EnumSet, RelayToolKind};
@@ -113,7 +114,9 @@ impl<'a> Toolbox<'a> {
     pub(crate) fn add_proxy_tool(&mut self, tool: &'a ProxyTool) -> Option<String> {
         let (proxy, renamed) = match tool.in_place_of {
             Some(kind) if self.hosted.contains(kind) => {
-                self.provider_tools = tool.provider_tool;
+                if kind == RelayToolKind::WebSearch {
+                    self.provider_tools = tool.provider_tool;
+                }
                 let offered = match tool.name.as_str() {
                     ProxyTool::ECHOED_SEARCH => ProxyToolUse::Echo(kind),
                     _ => ProxyToolUse::InPlaceOf(kind),
@@ -204,6 +207,29 @@ impl<'a> Toolbox<'a> {
         for kind in kinds {
             self.runnable = self.runnable.with(kind);
         }
+    }
+
+    /// The proxy connects to the MCP servers of the request.
+    pub(crate) fn set_runs_mcp(&mut self) {
+        self.runs_mcp = true;
+        self.runnable = self.runnable.with(RelayToolKind::Mcp);
+    }
+
+    /// Whether the proxy connects to the MCP servers of the request, and not the provider.
+    pub(crate) fn runs_mcp(&self) -> bool {
+        self.runs_mcp
+    }
+
+    /// The wire names of the tools of an MCP server, or of one of them.
+    pub(crate) fn of_mcp_server(&self, label: &str, name: Option<&str>) -> BTreeSet<String> {
+        let is_it = |tool: &&Tool<'_>| {
+            let of_server = || ProxyTool::original_name(&tool.target.name).strip_prefix(label);
+            let bare = || of_server()?.strip_prefix("__");
+            tool.proxy == Some(ProxyToolUse::InPlaceOf(RelayToolKind::Mcp))
+                && bare().is_some_and(|bare| name.is_none_or(|name| name == bare))
+        };
+        let tools = self.tools.iter().filter(is_it);
+        tools.map(|tool| tool.wire_name.clone()).collect()
     }
 
     /// The definitions of the hosted tools of a kind that run in the proxy, in their order.

@@ -10,6 +10,7 @@ use adapters::fault::{Fault, Kind};
 use adapters::hidden_rounds::{ConversationHash, HiddenEntry, HiddenRounds};
 use adapters::responses::assembler::{HostedItem, RoundItem, WithheldCall};
 use adapters::tools::ProxyTool;
+use registry::RelayToolKind;
 
 use crate::turn::routed_history::RoutedHistory;
 use crate::turn::tool_arguments;
@@ -164,6 +165,15 @@ impl ToolLoop {
         let timeout = effect.timeout.min(limits.call_timeout);
         let effect = ToolEffect { timeout, ..effect };
         PlannedCall::Run(effect, self.tools.shown(call))
+    }
+
+    /// What a call of the tool of this name counts as. The names of the tools of MCP servers are
+    /// chosen by others, and have no end.
+    pub(super) fn counted_name<'n>(&self, name: &'n str) -> &'n str {
+        let mut tools = self.history.source.proxy_tools().iter();
+        let of_server = Some(RelayToolKind::Mcp);
+        let is_it = tools.any(|tool| tool.name == name && tool.in_place_of == of_server);
+        if is_it { "mcp" } else { name }
     }
 
     /// Whether the tool of this name reads artifacts.

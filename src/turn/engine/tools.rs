@@ -239,7 +239,7 @@ impl Answer<'_> {
                     self.record.tool_cost += tools.tools.take_cost();
                     let name = ProxyTool::original_name(&call.name);
                     let metrics = &self.record.metrics;
-                    metrics.tool_called(&ctx.owner, name, result.failed);
+                    metrics.tool_called(&ctx.owner, tools.counted_name(name), result.failed);
                     let sources = tools.add_sources(&result.sources);
                     self.assembler.add_sources(sources.iter().cloned());
                     if shown.is_some() {
@@ -350,9 +350,11 @@ async fn run_call(
     let result = timeout(effect.timeout, tools.run(ctx, call)).await;
     let result = result.unwrap_or_else(|_| {
         let timeout = effect.timeout;
-        ToolResult::failure(format!(
-            "The call was stopped: it took longer than {timeout:?}."
-        ))
+        let why = format!("The call was stopped: it took longer than {timeout:?}.");
+        ToolResult {
+            item: shown.cloned().map(|item| item.with_error(&why)),
+            ..ToolResult::failure(why)
+        }
     });
     ctx.observe(TurnEvent::ToolResult {
         call_id: &call.id,

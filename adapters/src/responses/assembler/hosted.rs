@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::writer::{ItemOutput, ItemPosition, location_fields};
 use crate::json;
+use crate::tools::ListedMcpServer;
 
 /// What the client sees of the call of a hosted tool. Made by the tool, first when the call begins
 /// and again with the result; the assembler writes it.
@@ -66,6 +67,35 @@ impl HostedItem {
         action.insert("queries".to_owned(), queries.into());
         action.extend(sources.map(|sources| ("sources".to_owned(), sources)));
         Value::Object(action)
+    }
+
+    /// The list of the tools of an MCP server.
+    pub fn of_server(server: &ListedMcpServer) -> Self {
+        Self::McpListTools {
+            server_label: server.label.clone(),
+            tools: server.tools.clone(),
+            error: server.error.clone(),
+        }
+    }
+
+    /// The item of a call that has failed for this reason, if its kind shows one.
+    #[must_use]
+    pub fn with_error(mut self, why: &str) -> Self {
+        match &mut self {
+            Self::WebSearchCall { .. } => {}
+            Self::McpCall { error, .. } | Self::McpListTools { error, .. } => {
+                *error = Some(why.to_owned());
+            }
+        }
+        self
+    }
+
+    /// Whether it shows a failure.
+    pub(super) fn is_failure(&self) -> bool {
+        match self {
+            Self::WebSearchCall { .. } => false,
+            Self::McpCall { error, .. } | Self::McpListTools { error, .. } => error.is_some(),
+        }
     }
 
     fn kind(&self) -> &'static str {

@@ -223,6 +223,26 @@ impl Assembler {
         }
     }
 
+    /// The items of these MCP servers come first in the answer.
+    pub fn set_servers(&mut self, servers: Vec<HostedItem>) {
+        self.servers = servers;
+    }
+
+    /// Writes the items of MCP servers, before the model's output. They are no part of its rounds,
+    /// so an attempt may still be made again.
+    pub(super) fn show_servers(&mut self, events: &mut EventBuffer) {
+        if self.servers.is_empty() {
+            return;
+        }
+        for item in std::mem::take(&mut self.servers) {
+            let failed = item.is_failure();
+            self.open_item(item, events);
+            self.close_item(None, failed, events);
+        }
+        self.round.items_before = self.writer.item_count();
+        self.round.begin = self.writer.mark();
+    }
+
     /// Ends a complete round in which the model called tools that run here. False if it called
     /// none: then the answer is complete as well.
     pub(super) fn end_round(&mut self, events: &mut EventBuffer) -> bool {
