@@ -41,7 +41,7 @@ pub struct ArtifactTools {
 }
 
 impl ArtifactTools {
-    /// The tools over these artifacts, if the configuration has them.
+    /// The tools over these artifacts. They are offered while `artifacts` in `[tools]` is true.
     pub fn new(artifacts: Artifacts, config: Arc<ArcSwap<Config>>) -> Self {
         Self {
             artifacts,

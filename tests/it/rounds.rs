@@ -10,4 +10,4 @@
 mod failures;
 mod history;
 pub mod server;
-mod table;
+pub mod table;

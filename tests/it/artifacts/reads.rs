@@ -8,6 +8,7 @@ use crate::bundles::run;
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
 use crate::rounds::server::history;
+use crate::rounds::table::types;
 use crate::stored::background::ended;
 use crate::stored::{client, says, send};
 use crate::web_search::server::{engine, setup};
@@ -222,12 +223,7 @@ async fn another_provider_goes_on_after_a_read(wire: PlayerWire) {
     other.push(answer(json!([call("c2", READ, &more)])));
     other.push(says("Read."));
     let stream = proxy.stream(&request(&items(&log))).await;
-    let output = stream.response["output"].as_array().unwrap();
-    let kinds: Vec<&str> = output
-        .iter()
-        .map(|it| it["type"].as_str().unwrap())
-        .collect();
-    assert_eq!(kinds, ["mcp_call", "mcp_call", "message"], "{output:?}");
+    assert_eq!(types(&stream.response), "mcp_call mcp_call message");
     let sent = other.requests();
     assert!(result(&sent[1], "c1").contains("disk line 6\n"));
     assert!(result(&sent[1], "c2").contains("disk line 8\n"));
@@ -315,9 +311,7 @@ async fn background_responses_read() {
     asked["background"] = json!(true);
     let begun = proxy.post(&asked).await;
     let ended = ended(&proxy, &serde_json::from_str(&begun.body).unwrap()).await;
-    let output = ended["output"].as_array().unwrap().iter();
-    let kinds: Vec<&str> = output.map(|it| it["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["mcp_call", "message"], "{ended}");
+    assert_eq!(types(&ended), "mcp_call message", "{ended}");
 }
 
 /// Promise: A model may search the web and read artifacts in one round. Each call is answered by
@@ -337,10 +331,7 @@ async fn searches_and_reads_go_together(wire: PlayerWire) {
     let mut asked = request(&items(&log));
     asked["tools"] = json!([{"type": "web_search"}, shell()]);
     let stream = proxy.stream(&asked).await;
-    let output = stream.response["output"].as_array().unwrap();
-    let kinds = output.iter().map(|it| it["type"].as_str().unwrap());
-    let kinds: Vec<&str> = kinds.collect();
-    assert_eq!(kinds, ["web_search_call", "mcp_call", "message"]);
+    assert_eq!(types(&stream.response), "web_search_call mcp_call message");
     let sent = player.requests().remove(1);
     assert!(result(&sent, "c1").contains("It is 21 degrees."));
     assert!(result(&sent, "c2").contains("disk line 1\n"));

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::plan::Plan;
 use crate::schema;
-use crate::tools::{ProxyToolUse, Tool, ToolChoice, extend_artifact_tools as extend};
+use crate::tools::{ProxyToolUse, Tool, ToolChoice, extend_artifact_tools};
 use crate::turn::Turn;
 
 /// The tools to offer, and the provider's own search in place of those that search: none if the
@@ -61,7 +61,7 @@ pub(super) fn push(
         let before = body.out.len();
         json::separate(&mut body.out);
         push_tool(body, tool, quirks);
-        extend(&mut artifact_tools, tool, before..body.out.len());
+        extend_artifact_tools(&mut artifact_tools, tool, before..body.out.len());
         encoded::check_size(body.out.len(), "tools")?;
     }
     if let Some(search) = search {
