@@ -434,9 +434,9 @@ impl ReplayDriver {
         instant + Duration::from_micros(at_us.saturating_sub(stands_for))
     }
 
-    /// When the silence of the provider will end; `None` if no attempt is under way. Before the head
-    /// of the answer, the timeouts for connecting and for the first byte end it. After the head, the
-    /// idle timeout does, or later if the engine has to send further heartbeats, as
+    /// When the silence of the provider will end; `None` if no attempt is under way. Before the
+    /// head of the answer, the timeouts for connecting and for the first byte end it. After the
+    /// head, the idle timeout does, or later if the engine has to send further heartbeats, as
     /// [`SILENCE_AFTER_HEARTBEAT`] says.
     fn silence_ends(&self, now: &TurnProgress) -> Option<Instant> {
         if now.attempts_over == now.attempts_begun {
