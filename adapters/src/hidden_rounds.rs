@@ -323,7 +323,10 @@ fn is_hosted(item: &Item<'_>) -> bool {
     item.kind.is_hosted()
         || matches!(
             item.kind,
-            ItemKind::McpCall | ItemKind::McpListTools | ItemKind::ServerToolSearch
+            ItemKind::McpCall
+                | ItemKind::ApprovedMcpCall
+                | ItemKind::McpListTools
+                | ItemKind::ServerToolSearch
         )
 }
 

@@ -12,6 +12,16 @@ use crate::turn::{Item, ItemKind};
 /// change.
 pub(crate) const INTERRUPTED: &str = "(The call was interrupted: it has no result.)";
 
+/// What is sent as the result of a call of this kind that has none.
+pub(crate) fn missing_result(call: Option<&Item<'_>>) -> &'static str {
+    match call.map(|call| call.kind) {
+        Some(ItemKind::McpApprovalRequest) => {
+            "(The user has not decided on this call, so it was not run.)"
+        }
+        _ => INTERRUPTED,
+    }
+}
+
 /// Writes the inside of the string that a result becomes: its text or the plan's
 /// replacement, and a line for media that the model does not accept. Returns
 /// whether the output has media that must be sent in another message.
@@ -66,6 +76,9 @@ pub(crate) fn push_output(
 pub(crate) fn output_has_parts(kind: ItemKind) -> bool {
     matches!(
         kind,
-        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput | ItemKind::McpCall
+        ItemKind::FunctionCallOutput
+            | ItemKind::CustomToolCallOutput
+            | ItemKind::McpCall
+            | ItemKind::ApprovedMcpCall
     )
 }

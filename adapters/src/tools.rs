@@ -9,6 +9,8 @@ mod called_name;
 mod definitions;
 mod hosted_search;
 pub(crate) mod left_out;
+mod mcp_definition;
+mod mcp_listing;
 mod proxy_tools;
 mod web_search_definition;
 
@@ -20,7 +22,11 @@ use serde_json::value::RawValue;
 use strum::EnumCount;
 
 pub(crate) use self::hosted_search::HostedSearch;
-pub use self::proxy_tools::{ProviderToolUse, ProxyTool};
+pub use self::mcp_definition::{
+    McpApproval, McpDefinition, McpMention, McpSecrets, McpToolFilter, take_secrets,
+};
+pub use self::mcp_listing::{ListedMcpServer, McpListing};
+pub use self::proxy_tools::{McpToolName, ProviderToolUse, ProxyTool};
 pub(crate) use self::proxy_tools::{ProxyToolUse, extend_artifact_tools};
 pub use self::web_search_definition::WebSearchDefinition;
 use crate::json;
@@ -88,6 +94,8 @@ pub enum ToolKind {
     Shell,
     /// `apply_patch_call`.
     ApplyPatch,
+    /// `mcp_approval_request`: the namespace is the label of the server.
+    McpApproval,
 }
 
 /// Which tools the model may or must call: `tool_choice` of the Responses API.
@@ -132,6 +140,8 @@ pub struct Toolbox<'a> {
     runnable: EnumSet<RelayToolKind>,
     /// The kinds of them that the client offers.
     hosted: EnumSet<RelayToolKind>,
+    /// Whether the proxy connects to the MCP servers of the request.
+    runs_mcp: bool,
     /// When the provider runs these itself.
     provider_tools: ProviderToolUse,
     has_short_function: bool,
@@ -280,7 +290,7 @@ impl<'a> Toolbox<'a> {
             return UNKNOWN_TOOL.to_owned();
         };
         let namespace = match call.kind {
-            ItemKind::McpCall => call
+            ItemKind::McpCall | ItemKind::McpApprovalRequest => call
                 .raw()
                 .and_then(Members::read)
                 .and_then(|it| it.text("server_label")),

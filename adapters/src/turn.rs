@@ -5,6 +5,7 @@
 //! ([`Text`]), so that large tool outputs are copied to the upstream request without
 //! being unescaped.
 
+mod approvals;
 mod item_fields;
 mod made_output;
 
@@ -16,11 +17,13 @@ use registry::Model;
 use serde_json::value::RawValue;
 use strum::EnumString;
 
+pub use self::approvals::ApprovedCall;
 pub(crate) use self::item_fields::ItemFields;
 use crate::cited_source::CitedSource;
 use crate::content::MessageContent;
 use crate::fault::Fault;
-use crate::json::string_value;
+use crate::json::{self, string_value};
+use crate::members::Members;
 use crate::notes::Notes;
 use crate::origin;
 use crate::purpose::Purpose;
@@ -60,6 +63,8 @@ pub struct Turn<'a> {
     pub dropped_tools: Vec<String>,
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
+    /// What the model is told of tools of MCP servers that it does not get.
+    pub mcp_notice: Option<&'a str>,
     /// Whether the history names an artifact, so that the model may want to read it. Known only if
     /// there are tools that do.
     pub names_artifacts: bool,
@@ -265,10 +270,24 @@ pub enum ItemKind {
     CompactionTrigger,
     /// A call of an MCP tool that ran on a server, with its result.
     McpCall,
+    /// The result of a call of an MCP tool that a person has approved: an `mcp_call` that names its
+    /// `mcp_approval_request`.
+    #[strum(disabled)]
+    ApprovedMcpCall,
+    /// A call of an MCP tool that waits for the approval of a person before it runs in the proxy:
+    /// an `mcp_approval_request`.
+    #[strum(disabled)]
+    McpApprovalRequest,
+    /// An `mcp_approval_response` that lets such a call run. Its result is another item.
+    #[strum(disabled)]
+    McpApproval,
+    /// An `mcp_approval_response` that does not, which is all that becomes of the call.
+    #[strum(disabled)]
+    McpDenial,
     /// What an MCP server offers.
     McpListTools,
     /// Items of other tools that run on OpenAI's servers: file search, code interpreter, image
-    /// generation, computer use, and the approval of calls.
+    /// generation, computer use, and the approval of calls that run there.
     #[strum(
         serialize = "mcp_approval_request",
         serialize = "mcp_approval_response"
@@ -330,6 +349,21 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// Whether the history has the tools of the MCP server with this label.
+    pub fn shows_mcp_server(&self, label: &str) -> bool {
+        let lists = self
+            .items
+            .iter()
+            .filter(|item| item.kind == ItemKind::McpListTools);
+        let mut lists = lists.filter_map(|item| Members::read(item.raw()?));
+        lists.any(|list| {
+            list.present("error").is_none()
+                && list
+                    .text("server_label")
+                    .is_some_and(|shown| shown == label)
+        })
+    }
+
     /// The ids of the `item_reference` items.
     pub fn referenced_ids(&self) -> Vec<String> {
         let references = self
@@ -368,6 +402,9 @@ impl<'a> Item<'a> {
             known_sources: 0,
             made_output: None,
         };
+        if let Some(kind) = item.approval_kind() {
+            item.kind = kind;
+        }
         if item.kind == ItemKind::FunctionCallOutput
             && item.namespace().is_some()
             && item.explicit_call_id().is_none()
@@ -385,6 +422,24 @@ impl<'a> Item<'a> {
             hidden: true,
             ..Self::new(fields, json)
         })
+    }
+
+    /// The kind of an item about the approval of a call that runs in the proxy, if it is one.
+    fn approval_kind(&self) -> Option<ItemKind> {
+        let is_own = |id: Option<Cow<'_, str>>| id.is_some_and(|id| !origin::is_tagged(&id));
+        let request = || string_value(self.fields.approval_request_id);
+        let kind = match (self.kind, self.type_name().as_ref()) {
+            (ItemKind::McpCall, _) if is_own(self.id()) => ItemKind::ApprovedMcpCall,
+            (ItemKind::Hosted, "mcp_approval_request") => {
+                return is_own(self.id()).then_some(ItemKind::McpApprovalRequest);
+            }
+            (ItemKind::Hosted, "mcp_approval_response") if json::is_true(self.fields.approve) => {
+                ItemKind::McpApproval
+            }
+            (ItemKind::Hosted, "mcp_approval_response") => ItemKind::McpDenial,
+            _ => return None,
+        };
+        is_own(request().filter(|id| !id.is_empty())).then_some(kind)
     }
 
     /// Whether an upstream of the Responses API made it.
@@ -507,9 +562,16 @@ impl<'a> Item<'a> {
         self.explicit_call_id().or_else(|| self.id())
     }
 
-    /// `call_id` alone, if it is not empty.
+    /// `call_id` alone, if it is not empty; of what is said of a call that needs an approval, the
+    /// id of the item that asked for it.
     pub(crate) fn explicit_call_id(&self) -> Option<Cow<'a, str>> {
-        string_value(self.fields.call_id).filter(|id| !id.is_empty())
+        let id = match self.kind {
+            ItemKind::ApprovedMcpCall | ItemKind::McpApproval | ItemKind::McpDenial => {
+                self.fields.approval_request_id
+            }
+            _ => self.fields.call_id,
+        };
+        string_value(id).filter(|id| !id.is_empty())
     }
 
     /// The name of the called tool, as the client offers it.
@@ -605,11 +667,12 @@ impl<'a> Item<'a> {
 
 impl ItemKind {
     /// Whether the item is a call that is sent as one: of a tool that the client runs, or of an
-    /// MCP tool that ran on a server.
+    /// MCP tool that ran on a server, or may run there.
     pub fn is_call(self) -> bool {
         matches!(
             self,
             Self::McpCall
+                | Self::McpApprovalRequest
                 | Self::FunctionCall
                 | Self::CustomToolCall
                 | Self::ToolSearchCall
@@ -624,7 +687,8 @@ impl ItemKind {
         matches!(self, Self::WebSearchCall | Self::Hosted)
     }
 
-    /// Whether the item is the result of a tool that the client ran.
+    /// Whether the item is the result of a tool that the client ran, or of a call that needed an
+    /// approval.
     pub fn is_output(self) -> bool {
         matches!(
             self,
@@ -634,6 +698,8 @@ impl ItemKind {
                 | Self::LocalShellCallOutput
                 | Self::ShellCallOutput
                 | Self::ApplyPatchCallOutput
+                | Self::ApprovedMcpCall
+                | Self::McpDenial
         )
     }
 }

@@ -103,6 +103,14 @@ pub fn relayed_tools(
     }
 }
 
+/// Whether an upstream runs hosted tools of this kind, whatever a request asks for.
+pub fn runs_hosted(quirks: &WireQuirks, kind: RelayToolKind) -> bool {
+    match quirks {
+        WireQuirks::Chat(_) => false,
+        WireQuirks::Responses(quirks) => kind.is_hosted() && quirks.tools.contains(kind),
+    }
+}
+
 /// Applies a quirk patch to what is known of a model. A patch of another wire than the quirks
 /// changes nothing.
 pub fn apply_patch(patch: QuirkPatch, quirks: &mut WireQuirks, model: &mut Model) {

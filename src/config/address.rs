@@ -174,6 +174,25 @@ pub fn split_origin(url: &str) -> (&str, &str) {
     url.split_at_checked(path).unwrap_or((url, ""))
 }
 
+/// Why the address of an MCP server is refused; `None` if it is accepted.
+pub fn mcp_url_error(url: &str, allow_http: bool) -> Option<&'static str> {
+    let Ok(url) = Url::parse(url) else {
+        return Some("`url` is not a URL such as \"https://host/mcp\"");
+    };
+    if has_credentials(&url) {
+        return Some(
+            "`url` contains a user or password; name the variable of a token with token_env",
+        );
+    }
+    match UrlScheme::of(&url, allow_http) {
+        UrlScheme::Allowed => None,
+        UrlScheme::PlainToAnotherHost => {
+            Some("`url` is http to another host; use https or set allow_http = true")
+        }
+        UrlScheme::Other => Some("`url` must begin with https:// or http://"),
+    }
+}
+
 /// Why a proxy URL is refused; `None` if it is accepted.
 pub fn proxy_error(proxy: &str) -> Option<&'static str> {
     match Url::parse(proxy) {

@@ -32,6 +32,7 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
         ("[history]", old.history != new.history),
         ("[jobs]", old.jobs != new.jobs),
         ("[tools]", old.tools != new.tools),
+        ("[tools.mcp]", old.mcp != new.mcp),
         ("[prompts]", old.prompts != new.prompts),
         ("[webhooks]", old.webhooks != new.webhooks),
         ("[search]", old.search != new.search),

@@ -10,6 +10,7 @@
 //! | `for_replay` | the configuration that replays a recorded turn, without any file |
 //! | [`address`] | checks of listen addresses, base URLs and proxy URLs |
 //! | [`search`] | searches of the web and its pages |
+//! | [`mcp_servers`] | the MCP servers that requests may name |
 //! | [`keys`] | API keys from the environment, a file, a command or the configuration |
 //! | [`schema`] | the JSON schema of the configuration, for editors |
 //! | [`report`] | the text that `respondent check` prints |
@@ -29,6 +30,7 @@ mod for_replay;
 pub mod inputs;
 pub mod keys;
 pub mod load;
+pub mod mcp_servers;
 pub mod purpose;
 pub mod report;
 pub mod schema;
@@ -64,6 +66,7 @@ pub use webhooks::{Webhook, WebhookEvent};
 
 use crate::net::{AdmittedBy, LOCAL_OWNER};
 use crate::secrets::{Redactor, Secret, TokenHash};
+use mcp_servers::{McpConfig, McpTransport};
 use search::SearchConfig;
 use settings::{CaptureConfig, CodexConfig, ContextConfig, ServerConfig};
 
@@ -131,6 +134,8 @@ pub struct Config {
     pub jobs: JobConfig,
     /// How much tools of the server may do: `[tools]`.
     pub tools: ToolConfig,
+    /// The MCP servers that requests may name: `[tools.mcp]`.
+    pub mcp: McpConfig,
     /// Whom the server tells that a background response has ended: `[webhooks]`.
     pub webhooks: Vec<Webhook>,
     /// Recording of turns for diagnosis and replay: `[capture]`.
@@ -293,6 +298,17 @@ impl Config {
         secrets.extend(search.filter_map(|engine| engine.key.clone()));
         let browserless = self.search.browserless.as_ref();
         secrets.extend(browserless.map(|browserless| browserless.token.clone()));
+        for server in self.mcp.servers.values() {
+            match &server.transport {
+                McpTransport::Http { token, .. } => secrets.extend(token.clone()),
+                McpTransport::Program { env, .. } => {
+                    let held = env
+                        .iter()
+                        .filter(|(name, value)| may_hold_secret(name, value.expose()));
+                    secrets.extend(held.map(|(_, value)| value.clone()));
+                }
+            }
+        }
         for provider in &self.registry.providers {
             let pairs = provider.headers.iter().chain(&provider.query);
             let pairs = pairs.filter(|(name, value)| may_hold_secret(name, value));

@@ -15,11 +15,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use strum::IntoStaticStr;
 
-use super::ToolConfig;
 use super::address::{self, DEFAULT_PORT, ListenText};
 use super::clients::ClientEntry;
 use super::search::SearchSpec;
 use super::storage::{HistoryConfig, JobConfig, ResponseConfig};
+use super::tools::ToolSpec;
 use super::webhooks::WebhookSpec;
 use crate::log::RecordFormat;
 use crate::secrets::Secret;
@@ -47,7 +47,7 @@ pub struct ConfigFile {
     /// `[jobs]`: how background responses run.
     pub jobs: JobConfig,
     /// `[tools]`: how much the tools that run in the server may do in one answer.
-    pub tools: ToolConfig,
+    pub tools: ToolSpec,
     /// `[prompts]`: prompt templates that a request may name.
     pub prompts: PromptConfig,
     /// `[webhooks.<name>]`: whom the server tells that a background response has ended.

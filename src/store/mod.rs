@@ -39,6 +39,7 @@
 //! | `spent` | what each owner has used today |
 //! | `session_table` | tables of what sessions need again after a restart |
 //! | `hidden_rounds` | what clients did not see of answers |
+//! | `mcp_approvals` | the calls that people were asked to approve |
 //! | `web_references` | the addresses that sessions were shown of the web, and where pages are kept |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
@@ -57,6 +58,7 @@ mod hidden_rounds;
 mod inspection;
 mod jobs;
 mod lock_patience;
+mod mcp_approvals;
 mod model;
 mod owner_sizes;
 mod page;
@@ -119,6 +121,7 @@ pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
 use hidden_rounds::HIDDEN_ROUNDS;
+use mcp_approvals::MCP_APPROVALS;
 use page_caches::DatabaseSize;
 use readers::Readers;
 use reading::{Small, StoreRead};
@@ -438,6 +441,32 @@ impl Store {
         let session = session.to_owned();
         self.run_reader(owner, move |reading, owner| {
             WEB_REFERENCES.of_session(reading, owner, &session)
+        })
+        .await
+    }
+
+    /// Stores what became of a call that a person was asked to approve, as JSON. False if the queue
+    /// is full. Never blocks.
+    pub fn note_mcp_approval(&self, approval: SessionRow) -> bool {
+        self.try_change(move |connection| MCP_APPROVALS.put(connection, &approval))
+    }
+
+    /// The same. Waits for the disk.
+    pub async fn put_mcp_approval(&self, approval: SessionRow) -> Result<(), StoreError> {
+        self.change(move |connection| MCP_APPROVALS.put(connection, &approval))
+            .await
+    }
+
+    /// What became of the calls of a session that people were asked to approve, as JSON, the oldest
+    /// first.
+    pub async fn mcp_approvals(
+        &self,
+        owner: &str,
+        session: &str,
+    ) -> Result<CountedValue<Vec<String>>, StoreError> {
+        let session = session.to_owned();
+        self.run_reader(owner, move |reading, owner| {
+            MCP_APPROVALS.of_session(reading, owner, &session)
         })
         .await
     }

@@ -87,6 +87,7 @@ fn definitions() -> Vec<ProxyTool> {
                 parameters: Value::Object(schema).to_string(),
                 in_place_of: None,
                 provider_tool: ProviderToolUse::default(),
+                needs_approval: None,
                 reads_artifacts: true,
             }
         })
@@ -183,6 +184,7 @@ fn item(call: &WithheldCall, result: Option<&Result<String, String>>) -> HostedI
         arguments: call.arguments.clone(),
         output: result.and_then(|result| result.as_ref().ok().cloned()),
         error: result.and_then(|result| result.as_ref().err().cloned()),
+        approval_request_id: None,
     }
 }
 

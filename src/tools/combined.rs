@@ -1,14 +1,18 @@
 //! Several tools that run in the proxy as one.
 
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::Arc;
 
+use adapters::fault::Fault;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
-use adapters::tools::ProxyTool;
-use adapters::turn::Turn;
+use adapters::tools::{McpDefinition, ProxyTool};
+use adapters::turn::{ApprovedCall, Turn};
 use parking_lot::Mutex;
 
 use crate::turn::{
-    CallRecord, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnTools,
+    CallRecord, ListFuture, McpTools, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext,
+    TurnTools,
 };
 
 /// Tools of several kinds. No two of them have tools of the same name.
@@ -31,6 +35,13 @@ impl CombinedTools {
             runners,
             fixed: Mutex::default(),
         }
+    }
+}
+
+impl CombinedTools {
+    /// The one that connects to MCP servers.
+    fn mcp(&self) -> Option<&Arc<dyn ToolRunner>> {
+        self.runners.iter().find(|runner| runner.runs_mcp())
     }
 }
 
@@ -62,18 +73,51 @@ impl ToolRunner for CombinedTools {
     }
 
     fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools> {
+        self.begin_with(ctx, turn, session, None)
+    }
+
+    fn runs_mcp(&self) -> bool {
+        self.mcp().is_some()
+    }
+
+    fn check_mcp(&self, servers: &[McpDefinition]) -> Result<(), Fault> {
+        self.mcp()
+            .map_or(Ok(()), |runner| runner.check_mcp(servers))
+    }
+
+    fn list_mcp<'r>(&'r self, ctx: &'r TurnContext, servers: Vec<McpDefinition>) -> ListFuture<'r> {
+        match self.mcp() {
+            Some(runner) => runner.list_mcp(ctx, servers),
+            None => Box::pin(async { Ok(McpTools::default()) }),
+        }
+    }
+
+    fn begin_with(
+        &self,
+        ctx: &TurnContext,
+        turn: &Turn<'_>,
+        session: &str,
+        of_servers: Option<Arc<dyn TurnTools>>,
+    ) -> Arc<dyn TurnTools> {
         let runners = self.runners.iter();
         let tools = runners.map(|runner| runner.begin(ctx, turn, session));
-        Arc::new(CombinedTurn(tools.collect()))
+        Arc::new(CombinedTurn {
+            all: tools.chain(of_servers.clone()).collect(),
+            of_servers,
+        })
     }
 }
 
 /// The tools of one turn.
-struct CombinedTurn(Vec<Arc<dyn TurnTools>>);
+struct CombinedTurn {
+    all: Vec<Arc<dyn TurnTools>>,
+    /// Those of MCP servers.
+    of_servers: Option<Arc<dyn TurnTools>>,
+}
 
 impl CombinedTurn {
     fn of_name(&self, name: &str) -> Option<&dyn TurnTools> {
-        let tools = self.0.iter().find(|tools| tools.has(name));
+        let tools = self.all.iter().find(|tools| tools.has(name));
         tools.map(|tools| &**tools)
     }
 
@@ -105,12 +149,42 @@ impl TurnTools for CombinedTurn {
         }
     }
 
+    fn run_approved<'r>(
+        &'r self,
+        ctx: &'r TurnContext,
+        session: &'r str,
+        call: &'r ApprovedCall,
+    ) -> ToolFuture<'r> {
+        match &self.of_servers {
+            Some(tools) => tools.run_approved(ctx, session, call),
+            None => Box::pin(ready(ToolResult::of_no_server(call))),
+        }
+    }
+
+    fn ask(&self, ctx: &TurnContext, session: &str, call: &ApprovedCall) {
+        if let Some(tools) = &self.of_servers {
+            tools.ask(ctx, session, call);
+        }
+    }
+
+    fn refuse<'r>(
+        &'r self,
+        ctx: &'r TurnContext,
+        session: &'r str,
+        calls: &'r [String],
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'r>> {
+        match &self.of_servers {
+            Some(tools) => tools.refuse(ctx, session, calls),
+            None => Box::pin(ready(())),
+        }
+    }
+
     fn take_record(&self, call: &WithheldCall) -> CallRecord {
         let tools = self.of_call(call);
         tools.map_or_else(CallRecord::default, |tools| tools.take_record(call))
     }
 
     fn take_cost(&self) -> f64 {
-        self.0.iter().map(|tools| tools.take_cost()).sum()
+        self.all.iter().map(|tools| tools.take_cost()).sum()
     }
 }

@@ -5,11 +5,12 @@
 //! [`stored_references`] what sessions were shown, and [`page_artifacts`] the pages that they have
 //! read.
 //! [`web_search`] lets models use them in turns, [`artifact_tools`] lets them read artifacts there,
-//! and [`combined`] makes one of both.
+//! [`mcp_servers`] calls the tools of MCP servers, and [`combined`] makes one of all.
 
 pub mod artifact_tools;
 pub mod combined;
 pub mod live;
+pub mod mcp_servers;
 pub mod page_artifacts;
 pub mod setup;
 pub mod stored_references;

@@ -74,7 +74,7 @@ impl Network {
 }
 
 /// TLS with the certificates of the system.
-fn tls() -> Result<ClientConfig, rustls::Error> {
+pub(super) fn tls() -> Result<ClientConfig, rustls::Error> {
     let builder = || {
         let provider = Arc::new(ring::default_provider());
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::background::{BackgroundJob, ResponseIdentity};
 use super::caller::Caller;
 use super::director::TurnDirector;
+use super::mcp_request::McpRequest;
 use super::observer::{TurnEvent, TurnObserver};
 use super::tool_runner::ToolRunner;
 use crate::clock::{Clock, Random, System};
@@ -42,6 +43,8 @@ pub struct TurnContext {
     pub job: Option<BackgroundJob>,
     /// The responses of the WebSocket that the turn is on.
     pub connection: Option<Arc<ConnectionResponses>>,
+    /// What the request gives for its MCP servers; `None` if the proxy connects to none.
+    pub mcp: Option<Arc<McpRequest>>,
     /// What a replay replaces.
     pub environment: TurnEnvironment,
 }

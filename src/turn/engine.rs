@@ -7,6 +7,7 @@
 //! | `reading` | reads the body of an upstream answer; `read_timer` is when it is not waited for |
 //! | `tool_loop` | what an answer knows of its tools and their rounds |
 //! | `tools` | between two rounds: runs the calls of tools that run in the proxy |
+//! | `approved` | before the first round: runs the calls that a person has approved |
 //!
 //! The commit point: until the first event goes out, a fault is returned and becomes an HTTP
 //! status; afterwards the stream ends in `response.failed`. A round is retried, adapted to the
@@ -24,6 +25,7 @@ use tokio::time::Instant;
 use super::compact::Compaction;
 
 mod answer;
+mod approved;
 mod read_timer;
 mod reading;
 mod round;
@@ -31,6 +33,7 @@ mod tool_loop;
 mod tools;
 
 pub(super) use answer::{Answer, AnswerParts};
+pub(super) use approved::ApprovedCalls;
 pub(super) use round::Round;
 pub(super) use tool_loop::ToolLoop;
 
@@ -50,6 +53,8 @@ pub(super) enum Step {
     Summarize(Box<Compaction>),
     /// Send the request of a round and pass its answer on to the client.
     Upstream(Box<Round>),
+    /// Run calls that a person has approved, before anything else.
+    Approved(Box<ApprovedCalls>),
     /// Run the calls that ended the round.
     Tools,
     /// End the answer without asking a model.
@@ -118,6 +123,7 @@ async fn run_steps(answer: &mut Answer<'_>, first: Step) -> Result<Option<Vec<u8
                     Step::Done
                 }
             }
+            Step::Approved(calls) => Box::pin(calls.run(answer)).await?,
             Step::Tools => {
                 let began = Instant::now();
                 let next = Box::pin(answer.run_tools()).await?;

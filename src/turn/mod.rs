@@ -5,6 +5,7 @@
 //! | `service` | what all turns need: configuration, metrics, `shared` state |
 //! | `context` | who asks, and the clock, randomness, `observer` and `director` of one turn |
 //! | `request` | a request that runs a turn, however it arrived; `received` adds its body and context, parses it and loads what it refers to |
+//! | `mcp_request` | the MCP servers that a request names, and its secrets for them |
 //! | `respond` | runs one turn, as a `stream` or as a whole; `reply` makes the HTTP response |
 //! | `message` | runs the turn of a message of a WebSocket |
 //! | `caller` | the client, and the session that the turn belongs to |
@@ -40,6 +41,7 @@ mod director;
 mod engine;
 mod failover;
 mod large_work;
+mod mcp_request;
 mod message;
 mod observer;
 mod outcome;
@@ -82,6 +84,7 @@ pub use calibration::TokenCalibration;
 pub use caller::{Caller, Session, TurnKind};
 pub use context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 pub use director::TurnDirector;
+pub use mcp_request::{McpRequest, McpServerSecrets};
 pub use message::{MessageRequest, message_turn};
 pub use observer::{TurnEvent, TurnObserver};
 pub use outcome::Outcome;
@@ -99,7 +102,7 @@ pub use tool_arguments::{
     from_object as tool_arguments_from_object, parse as parse_tool_arguments,
 };
 pub use tool_runner::{
-    CallRecord, CallSource, RecordedToolCall, ToolEffect, ToolFuture, ToolResult, ToolRunner,
-    TurnTools,
+    CallRecord, CallSource, ListFuture, McpTools, RecordedToolCall, ToolEffect, ToolFuture,
+    ToolResult, ToolRunner, TurnTools,
 };
 pub use turn_memory::ReceivedBody;

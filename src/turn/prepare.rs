@@ -6,7 +6,7 @@ use std::sync::Arc;
 use adapters::fault::Fault;
 use adapters::hidden_rounds::{HiddenRounds, anchors_of};
 use adapters::json;
-use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
+use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings, HostedItem};
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::{TurnSource, call_not_found};
 use adapters::tools::ProxyTool;
@@ -20,13 +20,14 @@ use super::background::ResponseIdentity;
 use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, CompactionTrigger};
 use super::context::TurnContext;
-use super::engine::{AnswerParts, Round, Step, ToolLoop};
+use super::engine::{AnswerParts, ApprovedCalls, Round, Step, ToolLoop};
 use super::failover::Failover;
 use super::observer::TurnEvent;
 use super::prepared::{first_attempt, resolve_routes};
 use super::received::LoadedParts;
 use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
+use super::tool_runner::McpTools;
 use crate::config::Config;
 use crate::responses::{BusyConversation, ConnectionTurn, LoadedHistory, StoredTurn};
 use crate::store::ToolRecord;
@@ -110,6 +111,7 @@ pub(super) fn prepare(
         ctx,
         turn: &turn,
         history,
+        mcp: loaded.mcp.take(),
         is_stored: has_store && !at_endpoint,
     };
     if ctx.environment.observer.is_some() {
@@ -208,6 +210,8 @@ struct RoutedTurn<'t> {
     ctx: &'t TurnContext,
     turn: &'t Turn<'t>,
     history: RoutedHistory,
+    /// The tools of its MCP servers, if the proxy connects to them.
+    mcp: Option<McpTools>,
     is_stored: bool,
 }
 
@@ -249,6 +253,7 @@ impl RoutedTurn<'_> {
             .flatten();
         state.hidden_rounds = added.rounds.iter().map(|one| (**one).clone()).collect();
         state.proxy_tools = self.history.source.proxy_tools().to_vec();
+        state.mcp = self.mcp.as_ref().map(|mcp| (*mcp.listing).clone());
         state.tool_limits = config.tools;
         state.stored = turn.store && shared.responses.is_available();
         state.history.clone_from(&loaded.history);
@@ -315,7 +320,9 @@ impl RoutedTurn<'_> {
             self.compaction(CompactionTrigger::Threshold, limit, None, identity)
         });
         let has_tools = attempt.has_proxy_tools || (summarizes && !turn.withheld_tools.is_empty());
-        let tools = self.tool_loop(has_tools);
+        let (approved, refused) = (turn.approved_calls()?, turn.refused_calls());
+        let decided = !(approved.is_empty() && refused.is_empty());
+        let tools = self.tool_loop(has_tools || decided);
         let (step, compaction) = match compaction {
             Some(compaction) if summarizes => (Step::Summarize(compaction), None),
             compaction => {
@@ -327,6 +334,11 @@ impl RoutedTurn<'_> {
         if compaction.is_some() {
             assembler.hold_end();
         }
+        assembler.set_servers(self.unseen_servers());
+        let step = match &tools {
+            Some(_) => ApprovedCalls::before(approved, refused, step),
+            None => step,
+        };
         Ok(FirstStep {
             step,
             assembler,
@@ -341,10 +353,19 @@ impl RoutedTurn<'_> {
         let runner = ctx.environment.tools.as_ref().filter(|_| has_tools)?;
         let max_calls = turn.echo.max_tool_calls;
         let max_calls = max_calls.and_then(|raw| raw.get().parse().ok());
-        let tools = runner.begin(ctx, turn, &self.history.session.id);
+        let of_servers = self.mcp.as_ref().and_then(|mcp| mcp.tools.clone());
+        let session = &self.history.session.id;
+        let tools = runner.begin_with(ctx, turn, session, of_servers);
         let history = self.history.clone();
         let tools = ToolLoop::new(tools, &ctx.owner, history, max_calls);
         Some(Box::new(tools))
+    }
+
+    /// The MCP servers whose tools the client has not seen in this conversation.
+    fn unseen_servers(&self) -> Vec<HostedItem> {
+        let servers = self.mcp.iter().flat_map(|mcp| &mcp.listing.servers);
+        let unseen = servers.filter(|server| !self.turn.shows_mcp_server(&server.label));
+        unseen.map(HostedItem::of_server).collect()
     }
 
     fn assembler(&self, identity: &ResponseIdentity, params: AnswerParams) -> Box<Assembler> {

@@ -8,13 +8,14 @@ use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
 use adapters::shared_text::SharedText;
 use adapters::stop_flag::{StopFlag, StopReason};
-use adapters::tools::ProxyTool;
+use adapters::tools::{McpDefinition, ProxyTool};
 use adapters::turn::{Continuation, Turn};
 use axum::body::Body;
 use http::Response;
 
 use super::caller::Session;
 use super::context::{TurnContext, TurnEnvironment};
+use super::mcp_request::begin_mcp;
 use super::observer::TurnEvent;
 use super::owner_limits::OwnerSlot;
 use super::prepare::{
@@ -26,6 +27,7 @@ use super::reply::ReplyBuilder;
 use super::request::{TurnEndpoint, TurnRequest};
 use super::response_headers::ResponseHeaders;
 use super::service::Service;
+use super::tool_runner::McpTools;
 use super::turn_memory::ReceivedBody;
 use crate::config::Config;
 use crate::net::blocking::is_handed_over;
@@ -47,7 +49,7 @@ pub(super) struct ReceivedRequest {
     /// The memory of the body.
     pub(super) memory: MemoryShare,
     pub(super) reply: ReplyBuilder,
-    /// Whether its template could be filled in.
+    /// Whether its template could be filled in, and the secrets for its MCP servers be read.
     filled: Result<(), Fault>,
 }
 
@@ -61,6 +63,7 @@ impl ReceivedRequest {
         mut body: ReceivedBody,
     ) -> Self {
         let filled = fill_in_prompt(&mut ctx, &config, &mut body);
+        let filled = filled.and_then(|()| begin_mcp(&mut ctx, &config, &mut body));
         let reply = ReplyBuilder {
             codex: ctx.caller.codex,
             headers: ResponseHeaders::default(),
@@ -117,11 +120,14 @@ impl ReceivedRequest {
         let read = ctx.run_work(source.size(), || {
             let read = source.read()?;
             check_background(ctx, shared, &read, purpose)?;
+            read.check_approvals()?;
             Ok(read)
         });
         let read = read?;
         let begins_turn = purpose != PreparedFor::CompactEndpoint;
-        let loaded = self.load(&read, begins_turn).await?;
+        let mcp = self.list_mcp(&read, purpose).await?;
+        let mut loaded = self.load(&read, begins_turn).await?;
+        loaded.mcp = mcp;
         self.parsed(&source, read, loaded, |parsed| prepare(parsed, purpose))
     }
 
@@ -130,10 +136,31 @@ impl ReceivedRequest {
         self.filled.clone()?;
         let source = self.source();
         let read = self.ctx.run_work(source.size(), || source.read())?;
-        let loaded = self.load(&read, false).await?;
+        let mut loaded = self.load(&read, false).await?;
+        loaded.mcp = self.ctx.mcp.is_some().then(McpTools::default);
         self.parsed(&source, read, loaded, |parsed| {
             estimate_input_tokens(&parsed)
         })
+    }
+
+    /// Asks the MCP servers of a request for their tools, if its turn begins now and the proxy
+    /// connects to them.
+    async fn list_mcp(
+        &self,
+        read: &Turn<'_>,
+        purpose: PreparedFor,
+    ) -> Result<Option<McpTools>, Fault> {
+        let ctx = &self.ctx;
+        let runner = ctx.environment.tools.as_ref();
+        let Some(runner) = runner.filter(|_| ctx.mcp.is_some()) else {
+            return Ok(None);
+        };
+        let servers = McpDefinition::read_all(read.echo.tools)?;
+        runner.check_mcp(&servers)?;
+        Ok(Some(match purpose {
+            PreparedFor::Turn => runner.list_mcp(ctx, servers).await?,
+            PreparedFor::CompactEndpoint | PreparedFor::Queue => McpTools::default(),
+        }))
     }
 
     /// Completes a body that was read with what was loaded for it, and goes on with that.
@@ -294,6 +321,8 @@ pub(super) struct LoadedParts {
     pub(super) busy: Option<BusyConversation>,
     /// The history, for what continues it on the same connection.
     pub(super) before: Option<HistoryBefore>,
+    /// The tools of its MCP servers, if the proxy connects to them.
+    pub(super) mcp: Option<McpTools>,
     /// Memory for a copy of the history.
     history_copy: Option<MemoryShare>,
     /// Memory for copies of the items.
@@ -317,6 +346,12 @@ impl LoadedParts {
         }
         if !self.items.is_empty() {
             source = source.with_items(self.items.clone());
+        }
+        if let Some(mcp) = &self.mcp {
+            source = source.with_mcp_listing(Arc::clone(&mcp.listing));
+            if !mcp.functions.is_empty() {
+                source = source.with_proxy_tools(mcp.functions.clone());
+            }
         }
         source
     }

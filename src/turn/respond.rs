@@ -57,6 +57,7 @@ pub async fn run_in_background(
     let config = service.config.load_full();
     let mut ctx = service.turn_context(&request, &config);
     ctx.deadline = Instant::now() + config.jobs.timeout;
+    ctx.mcp = service.waiting_secrets.take(&identity.id);
     ctx.identity = Some(identity);
     ctx.job = Some(job);
     answer(ReceivedRequest::new(service, config, request, ctx, body)).await;
@@ -69,6 +70,8 @@ async fn accept(received: ReceivedRequest, queue: &dyn BackgroundQueue) -> Respo
         Err(fault) => Err(fault),
     };
     let ReceivedRequest {
+        service,
+        ctx,
         config,
         request,
         body,
@@ -88,6 +91,7 @@ async fn accept(received: ReceivedRequest, queue: &dyn BackgroundQueue) -> Respo
     let response = assembler.response();
     let mut json = Vec::new();
     response.push_json(&mut json);
+    service.waiting_secrets.keep(&response.id, ctx.mcp.as_ref());
     let job = AcceptedJob {
         owner: request.owner,
         by: request.by,
@@ -201,7 +205,8 @@ pub(super) async fn begin(
     let mut memory = TurnMemory::new(memory, body.len(), ctx.environment.observer.is_some());
     memory.set_upstream_body(match &prepared.first_step {
         Step::Upstream(round) => round.attempt.request.body.len(),
-        Step::Summarize(_)
+        Step::Approved(_)
+        | Step::Summarize(_)
         | Step::Tools
         | Step::Nothing
         | Step::Done

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::background::{BackgroundJob, BackgroundQueue};
 use super::caller::{Caller, Session};
 use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
+use super::mcp_request::WaitingSecrets;
 use super::owner_limits::{OwnerSlot, OwnerSlots, check_day, too_many_at_once};
 use super::prepared::resolve_routes;
 use super::request::TurnRequest;
@@ -42,6 +43,7 @@ pub struct Service {
     pub(super) shared: Arc<SharedState>,
     pub(super) environments: Arc<dyn TurnEnvironmentFactory>,
     pub(super) background: OnceLock<Weak<dyn BackgroundQueue>>,
+    pub(super) waiting_secrets: WaitingSecrets,
 }
 
 impl Service {
@@ -63,6 +65,7 @@ impl Service {
             shared: Arc::new(SharedState::new(artifacts, responses)),
             environments,
             background: OnceLock::new(),
+            waiting_secrets: WaitingSecrets::default(),
         }
     }
 
@@ -152,7 +155,10 @@ impl Service {
         let config = self.config.load_full();
         let ctx = self.turn_context(request, &config);
         let source = TurnSource::from_shared(Arc::clone(body));
-        let source = source.with_proxy_tools(state.proxy_tools.clone());
+        let mut source = source.with_proxy_tools(state.proxy_tools.clone());
+        if let Some(listing) = &state.mcp {
+            source = source.with_mcp_listing(Arc::new(listing.clone()));
+        }
         let turn = source.turn()?;
         let mut session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
         if let Some(history) = &state.history {
@@ -211,6 +217,7 @@ impl Service {
             job: identity.is_some().then(BackgroundJob::replayed),
             identity,
             connection: None,
+            mcp: None,
             environment,
         }
     }

@@ -7,7 +7,7 @@ use adapters::hidden_rounds::HiddenRounds;
 use adapters::plan::{OutputPolicy, Retention, UnshortenedFrom};
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
-use adapters::tools::ProxyTool;
+use adapters::tools::{McpListing, ProxyTool};
 use serde::{Deserialize, Serialize};
 
 use super::background::ResponseIdentity;
@@ -48,6 +48,10 @@ pub struct TurnState {
     /// The tools that ran in the proxy, as they were offered to the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proxy_tools: Vec<ProxyTool>,
+    /// What the MCP servers of the request offered, if the proxy connected to them. It asked them
+    /// for the turn itself, but a replay reaches none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<McpListing>,
     /// The calls of these tools, in the order in which they ran. They happened in the turn itself,
     /// but a replay has no tools and needs what they returned.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,14 +1,16 @@
 //! Tools that run in the proxy: what the engine asks of the code that runs them.
 
+use std::future::ready;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::cited_source::CitedSource;
+use adapters::fault::Fault;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
-use adapters::tools::ProxyTool;
-use adapters::turn::Turn;
+use adapters::tools::{McpDefinition, McpListing, ProxyTool};
+use adapters::turn::{ApprovedCall, Turn};
 use serde::{Deserialize, Serialize};
 
 use super::context::TurnContext;
@@ -32,7 +34,48 @@ pub trait ToolRunner: Send + Sync {
 
     /// Begins a turn of this session in which the model may call these tools.
     fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools>;
+
+    /// Whether it connects to the MCP servers that requests name.
+    fn runs_mcp(&self) -> bool {
+        false
+    }
+
+    /// Refuses servers to which it may not connect.
+    fn check_mcp(&self, _: &[McpDefinition]) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Asks the MCP servers of a request for their tools. One that does not answer is part of the
+    /// result. Asked for once, before the turn begins.
+    fn list_mcp<'r>(&'r self, _: &'r TurnContext, _: Vec<McpDefinition>) -> ListFuture<'r> {
+        Box::pin(async { Ok(McpTools::default()) })
+    }
+
+    /// As [`Self::begin`], with the tools of the MCP servers of the request.
+    fn begin_with(
+        &self,
+        ctx: &TurnContext,
+        turn: &Turn<'_>,
+        session: &str,
+        _: Option<Arc<dyn TurnTools>>,
+    ) -> Arc<dyn TurnTools> {
+        self.begin(ctx, turn, session)
+    }
 }
+
+/// The tools of the MCP servers of one request. Made before its turn begins.
+#[derive(Clone, Default)]
+pub struct McpTools {
+    /// What the client and the model are told of the servers.
+    pub listing: Arc<McpListing>,
+    /// The functions that the model gets.
+    pub functions: Vec<ProxyTool>,
+    /// What runs them, if there are any.
+    pub tools: Option<Arc<dyn TurnTools>>,
+}
+
+/// Servers that are asked for their tools.
+pub type ListFuture<'r> = Pin<Box<dyn Future<Output = Result<McpTools, Fault>> + Send + 'r>>;
 
 /// The tools of one turn. Made when the turn is prepared; ends with its answer.
 pub trait TurnTools: Send + Sync {
@@ -48,6 +91,30 @@ pub trait TurnTools: Send + Sync {
     /// Runs a call. It is dropped if it takes too long, if the client leaves or cancels, or if the
     /// process shuts down.
     fn run<'r>(&'r self, ctx: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r>;
+
+    /// Runs a call that a person has approved, if this session has asked for that and the call has
+    /// not run before.
+    fn run_approved<'r>(
+        &'r self,
+        _: &'r TurnContext,
+        _session: &'r str,
+        call: &'r ApprovedCall,
+    ) -> ToolFuture<'r> {
+        Box::pin(ready(ToolResult::of_no_server(call)))
+    }
+
+    /// This session asks a person to approve a call. Told before the client learns it.
+    fn ask(&self, _: &TurnContext, _session: &str, _: &ApprovedCall) {}
+
+    /// A person has refused the calls for which this session has asked with these ids.
+    fn refuse<'r>(
+        &'r self,
+        _: &'r TurnContext,
+        _session: &'r str,
+        _: &'r [String],
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'r>> {
+        Box::pin(ready(()))
+    }
 
     /// What is stored of a call that has ended or was dropped. Asked for once, if the response is
     /// stored.
@@ -133,6 +200,14 @@ impl ToolResult {
             unusable: true,
             ..Self::failure(text)
         }
+    }
+
+    /// An approved call of a server that the request does not name.
+    pub fn of_no_server(call: &ApprovedCall) -> Self {
+        Self::failure(format!(
+            "The call was not run: the request has no MCP server '{}'.",
+            call.server_label
+        ))
     }
 
     /// A call that was not run, for this reason.

@@ -38,12 +38,18 @@ def run(case: dict, folder: Path):
         streams.mkdir(parents=True)
         expect = case["expect"] | case.get("also", {}).get(upstream, {})
         try:
-            more = webhook_to(streams) if case.get("webhook") else contextlib.nullcontext("")
+            more = webhook_to(streams) if case.get("webhook") else contextlib.nullcontext(mcp_server() if case.get("mcp") else "")
             with more as config, upstream_of(case | {"upstream": upstream, "expect": expect, "config": config}, subfolder) as (one, proxy):
                 sdk.run_with(one, subfolder, proxy, [starter, kit.HERE / "programs" / program], case["program"], [streams])
             kit.check_streams(sorted(streams.glob("*.sse")))
         except kit.Failure as reason:
             raise kit.Failure(f"{upstream}: {reason}") from None
+
+
+def mcp_server() -> str:
+    """The configuration of an MCP server that the proxy starts."""
+    program = json.dumps(str(kit.HERE / "programs/mcp_server.py"))
+    return f"[tools.mcp.servers.demo]\ncommand = {json.dumps(str(kit.VENV_PYTHON))}\nargs = [{program}]\n"
 
 
 @contextlib.contextmanager

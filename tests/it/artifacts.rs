@@ -1,6 +1,6 @@
 //! Artifacts can be read over HTTP, on the command line and by MCP tools. Most tests use a
 //! server in this process that already stores some artifacts.
-mod in_turns;
+pub mod in_turns;
 mod reads;
 mod searches;
 

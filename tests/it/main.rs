@@ -29,6 +29,7 @@ mod faults;
 mod kept;
 mod layers;
 mod literals;
+mod mcp_servers;
 mod openapi;
 #[cfg(feature = "pdf")]
 mod pdf;

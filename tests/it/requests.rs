@@ -229,7 +229,7 @@ async fn unusual_but_valid_requests_are_served() {
         with("tools", json!([{"type": "teleport", "x": 1}])),
         with(
             "tools",
-            json!([{"type": "web_search"}, {"type": "mcp", "server_label": "x"}]),
+            json!([{"type": "web_search"}, {"type": "file_search", "vector_store_ids": ["x"]}]),
         ),
         with("tools", json!([])),
         with("tools", json!(null)),

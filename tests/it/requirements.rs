@@ -95,6 +95,14 @@ const SUBJECTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "MCP servers",
+        &[
+            "adapters/src/tools/mcp_definition.rs",
+            "src/tools/mcp_servers",
+            "tests/it/mcp_servers",
+        ],
+    ),
+    (
         "Web search",
         &[
             "adapters/src/hidden_rounds.rs",

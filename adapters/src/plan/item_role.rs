@@ -35,13 +35,17 @@ pub(super) fn of(item: &Item<'_>) -> ItemRole {
         | ItemKind::ToolSearchCall
         | ItemKind::LocalShellCall
         | ItemKind::ShellCall
-        | ItemKind::ApplyPatchCall => ItemRole::Call,
+        | ItemKind::ApplyPatchCall
+        | ItemKind::McpApprovalRequest => ItemRole::Call,
         ItemKind::FunctionCallOutput
         | ItemKind::CustomToolCallOutput
         | ItemKind::ToolSearchOutput
         | ItemKind::LocalShellCallOutput
         | ItemKind::ShellCallOutput
-        | ItemKind::ApplyPatchCallOutput => ItemRole::Result,
+        | ItemKind::ApplyPatchCallOutput
+        | ItemKind::ApprovedMcpCall
+        | ItemKind::McpDenial => ItemRole::Result,
+        ItemKind::McpApproval => ItemRole::Dropped("the result of the approved call is sent"),
         ItemKind::AdditionalTools | ItemKind::ServerToolSearch => {
             ItemRole::Dropped("its tools are offered with the others")
         }

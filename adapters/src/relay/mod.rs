@@ -20,9 +20,14 @@ use crate::turn::Turn;
 
 /// See [`crate::wire::relayed_tools`].
 pub(crate) fn relayed_tools(turn: &Turn<'_>, quirks: &RelayQuirks) -> EnumSet<RelayToolKind> {
-    match turn.tools.provider_tools() {
+    let tools = match turn.tools.provider_tools() {
         ProviderToolUse::WhereEqual | ProviderToolUse::Always => quirks.tools,
         ProviderToolUse::Never => quirks.tools.without(RelayToolKind::WebSearch),
+    };
+    if turn.tools.runs_mcp() {
+        tools.without(RelayToolKind::Mcp)
+    } else {
+        tools
     }
 }
 

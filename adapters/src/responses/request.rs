@@ -25,7 +25,7 @@ use crate::plan::output;
 use crate::purpose::Purpose;
 use crate::shared_text::SharedText;
 use crate::stop_flag::StopFlag;
-use crate::tools::{ProxyTool, ToolChoice};
+use crate::tools::{McpListing, ProxyTool, ToolChoice};
 use crate::turn::{Continuation, Item, Turn};
 
 pub use self::continuation::{
@@ -51,6 +51,8 @@ pub struct TurnSource {
     purpose: Purpose,
     /// The tools that run in the proxy.
     tools: Arc<[ProxyTool]>,
+    /// What the MCP servers of the request offer, if the proxy connects to them.
+    mcp: Option<Arc<McpListing>>,
     /// What the client did not see of earlier answers.
     hidden_rounds: Vec<Arc<HiddenRounds>>,
     /// The items of the rounds of this turn, as JSON.
@@ -105,6 +107,7 @@ impl TurnSource {
             max_message_chars: None,
             purpose: Purpose::Answer,
             tools: Arc::default(),
+            mcp: None,
             hidden_rounds: Vec::new(),
             rounds: Vec::new(),
             round_sources: Vec::new(),
@@ -189,6 +192,15 @@ impl TurnSource {
         Self {
             tools,
             ..self.clone()
+        }
+    }
+
+    /// The same request, to whose MCP servers the proxy connects: this is what they offer.
+    #[must_use]
+    pub fn with_mcp_listing(self, listing: Arc<McpListing>) -> Self {
+        Self {
+            mcp: Some(listing),
+            ..self
         }
     }
 
@@ -298,6 +310,13 @@ impl TurnSource {
         read_updates(&mut turn)?;
         turn.controls.least_effort = self.least_effort;
         self.add_history(&mut turn)?;
+        if let Some(mcp) = &self.mcp {
+            turn.tools.set_runs_mcp();
+            for left_out in &mcp.left_out {
+                turn.notes.add("mcp_tool_left_out", left_out);
+            }
+            turn.mcp_notice = mcp.notice.as_deref();
+        }
         read_tools(&mut turn, tools, &self.tools)?;
         compact::replace_covered_history(&mut turn, &self.tail);
         self.stop.check()?;

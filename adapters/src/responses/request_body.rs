@@ -232,6 +232,7 @@ impl<'de> Visitor<'de> for InputSeed<'de, '_> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use kit::request_docs::{self, DocumentedPart};
     use serde_json::{Value, json};
@@ -272,16 +273,18 @@ mod tests {
     /// The codes of the notes of a request with this parameter.
     fn notes(parameter: &str, value: &Value) -> Vec<String> {
         let body = json!({"model": "m", "input": "x", parameter: value});
-        // A server that can search.
+        // A server that can search and connects to MCP servers.
         let search = ProxyTool {
             name: "search".to_owned(),
             description: String::new(),
             parameters: "{}".to_owned(),
             in_place_of: Some(RelayToolKind::WebSearch),
             provider_tool: ProviderToolUse::default(),
+            needs_approval: None,
             reads_artifacts: false,
         };
         let source = TurnSource::new(body.to_string()).with_proxy_tools(vec![search]);
+        let source = source.with_mcp_listing(Arc::default());
         let turn = source.turn().unwrap();
         turn.notes.iter().map(|note| note.code.to_owned()).collect()
     }

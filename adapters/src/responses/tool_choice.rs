@@ -26,6 +26,8 @@ pub(super) fn read_tool_choice(
         return match mode.as_ref() {
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
+            // Which tools there are is known when the turn begins, or its servers offer none.
+            "required" if toolbox.is_empty() && toolbox.runs_mcp() => Ok(ToolChoice::Auto),
             "required" if toolbox.is_empty() => Err(invalid(if dropped.is_empty() {
                 "The tool choice 'required' needs tools.".to_owned()
             } else {
@@ -54,6 +56,14 @@ pub(super) fn read_tool_choice(
             ToolChoice::Auto
         });
     }
+    if let Some(names) = mcp_tools(&fields, toolbox) {
+        let required = !names.is_empty();
+        return Ok(match names.first() {
+            Some(only) if names.len() == 1 => ToolChoice::Named(only.clone()),
+            Some(_) => ToolChoice::Allowed { required, names },
+            None => ToolChoice::Auto,
+        });
+    }
     find_tool(&fields, toolbox)
         .map(ToolChoice::Named)
         .ok_or_else(|| missing_tool(&fields, "tool_choice"))
@@ -80,6 +90,8 @@ struct ToolChoiceFields<'a> {
     name: Option<Cow<'a, str>>,
     #[serde(borrow)]
     namespace: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    server_label: Option<Cow<'a, str>>,
     #[serde(borrow)]
     mode: Option<Cow<'a, str>>,
     tools: Option<&'a RawValue>,
@@ -167,6 +179,10 @@ fn allowed_tools(
             names.extend(searched);
             return Ok(());
         }
+        if let Some(of_server) = mcp_tools(&tool, toolbox) {
+            names.extend(of_server);
+            return Ok(());
+        }
         names.extend(in_place_of(&tool, toolbox).map(str::to_owned));
         match find_tool(&tool, toolbox) {
             Some(name) => names.extend([name]),
@@ -176,6 +192,7 @@ fn allowed_tools(
         Ok(())
     })
     .map_err(unreadable)??;
+    let required = required && !(names.is_empty() && toolbox.runs_mcp());
     if required && names.is_empty() {
         return Err(invalid(
             "None of the allowed tools can be run here, but one is required.".to_owned(),
@@ -195,6 +212,16 @@ fn searched_tools(
         return None;
     }
     toolbox.searchable()
+}
+
+/// The tools of an MCP server, if `fields` describe one to which the proxy connects. A server that
+/// could not be asked has none.
+fn mcp_tools(fields: &ToolChoiceFields<'_>, toolbox: &Toolbox<'_>) -> Option<BTreeSet<String>> {
+    if fields.kind.as_deref() != Some("mcp") || !toolbox.runs_mcp() {
+        return None;
+    }
+    let label = fields.server_label.as_deref().unwrap_or_default();
+    Some(toolbox.of_mcp_server(label, fields.name()))
 }
 
 /// The wire name of the tool that `fields` describe.

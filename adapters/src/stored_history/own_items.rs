@@ -111,7 +111,8 @@ fn prefix_of(item: &Item<'_>) -> &'static str {
         ItemKind::CustomToolCallOutput => "ctco",
         ItemKind::Compaction => "cmp",
         ItemKind::WebSearchCall => "ws",
-        ItemKind::McpCall | ItemKind::McpListTools => "mcp",
+        ItemKind::McpCall | ItemKind::ApprovedMcpCall | ItemKind::McpListTools => "mcp",
+        ItemKind::McpApprovalRequest | ItemKind::McpApproval | ItemKind::McpDenial => "mcpr",
         ItemKind::ToolSearchCall
         | ItemKind::ToolSearchOutput
         | ItemKind::ServerToolSearch

@@ -20,10 +20,24 @@ fn runs(relayed: EnumSet<RelayToolKind>, kind: &str) -> bool {
     RelayToolKind::of_definition(kind).is_some_and(|kind| relayed.contains(kind))
 }
 
-/// The sentence that tells the model which tools it does not get: hosted tools that this provider
-/// does not run, and those named in `beyond`, which exceed the number that it takes. It depends on
-/// the tools alone, so that it stays the same throughout a session. `None` if nothing was left out.
+/// The sentences that tell the model which tools it does not get: hosted tools that this provider
+/// does not run, those named in `beyond`, which exceed the number that it takes, and tools of MCP
+/// servers. They depend on the tools alone, so that they stay the same throughout a session. `None`
+/// if nothing was left out.
 pub(crate) fn notice(
+    turn: &Turn<'_>,
+    relayed: EnumSet<RelayToolKind>,
+    beyond: &[&str],
+) -> Option<String> {
+    let sentences = [
+        kinds_notice(turn, relayed, beyond),
+        turn.mcp_notice.map(str::to_owned),
+    ];
+    let sentences: Vec<String> = sentences.into_iter().flatten().collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+fn kinds_notice(
     turn: &Turn<'_>,
     relayed: EnumSet<RelayToolKind>,
     beyond: &[&str],

@@ -1,6 +1,7 @@
 //! Tools that run in the proxy: offered with every request, in place of a hosted tool that the
 //! client offers, or where the model sees the id of an artifact.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use registry::{EnumSet, RelayToolKind};
@@ -28,9 +29,23 @@ pub struct ProxyTool {
     /// When the provider's own tool is used instead of this function.
     #[serde(default, skip_serializing_if = "is_default")]
     pub provider_tool: ProviderToolUse,
+    /// The tool of an MCP server whose calls a person has to approve: the client gets a call as a
+    /// request for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_approval: Option<McpToolName>,
     /// Whether it reads artifacts: it is offered only where the model sees the id of one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads_artifacts: bool,
+}
+
+/// A tool of an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct McpToolName {
+    /// The name of the server in the request.
+    pub server_label: String,
+    /// The name of the tool on that server.
+    pub name: String,
 }
 
 /// When the provider's own tool is used in place of a hosted one, instead of functions of the
@@ -108,12 +123,15 @@ pub(crate) fn extend_artifact_tools(range: &mut Range<usize>, tool: &Tool<'_>, a
 
 impl<'a> Toolbox<'a> {
     /// Adds a tool that runs in the proxy, unless it stands for a hosted tool that the client does
-    /// not offer. Returns the name under which it was added. If the client offers a function of
-    /// that name, it is renamed where it stands for a hosted tool, and else left out.
+    /// not offer. Returns the name under which it was added, if its calls need no approval. If the
+    /// client offers a function of that name, it is renamed where it stands for a hosted tool, and
+    /// else left out.
     pub(crate) fn add_proxy_tool(&mut self, tool: &'a ProxyTool) -> Option<String> {
         let (proxy, renamed) = match tool.in_place_of {
             Some(kind) if self.hosted.contains(kind) => {
-                self.provider_tools = tool.provider_tool;
+                if kind == RelayToolKind::WebSearch {
+                    self.provider_tools = tool.provider_tool;
+                }
                 let offered = match tool.name.as_str() {
                     ProxyTool::ECHOED_SEARCH => ProxyToolUse::Echo(kind),
                     _ => ProxyToolUse::InPlaceOf(kind),
@@ -127,21 +145,34 @@ impl<'a> Toolbox<'a> {
             None if tool.reads_artifacts => (ProxyToolUse::WithArtifacts, None),
             None => (ProxyToolUse::Always, None),
         };
-        let names = [Some(tool.name.clone()), renamed];
-        let mut names = names.into_iter().flatten();
-        let name = names.find(|name| self.get(None, name).is_none())?;
-        let target = ToolTarget {
-            kind: ToolKind::Function,
-            name: name.clone(),
-            namespace: None,
+        let target = if let Some(tool) = &tool.needs_approval {
+            ToolTarget {
+                kind: ToolKind::McpApproval,
+                name: tool.name.clone(),
+                namespace: Some(tool.server_label.clone()),
+            }
+        } else {
+            let mut names = [Some(tool.name.clone()), renamed].into_iter().flatten();
+            ToolTarget {
+                kind: ToolKind::Function,
+                name: names.find(|name| self.get(None, name).is_none())?,
+                namespace: None,
+            }
         };
+        if self
+            .get(target.namespace.as_deref(), &target.name)
+            .is_some()
+        {
+            return None;
+        }
+        let runs_at_once = tool.needs_approval.is_none().then(|| target.name.clone());
         let description = Text::Owned(tool.description.as_str().into());
         let parameters = serde_json::from_str(&tool.parameters).ok();
         self.add(target, Some(description), parameters, None);
         if let Some(added) = self.tools.last_mut() {
             added.proxy = Some(proxy);
         }
-        Some(name)
+        runs_at_once
     }
 
     /// Whether there are tools that read artifacts. Which requests offer them is for the plan to
@@ -204,6 +235,33 @@ impl<'a> Toolbox<'a> {
         for kind in kinds {
             self.runnable = self.runnable.with(kind);
         }
+    }
+
+    /// The proxy connects to the MCP servers of the request.
+    pub(crate) fn set_runs_mcp(&mut self) {
+        self.runs_mcp = true;
+        self.runnable = self.runnable.with(RelayToolKind::Mcp);
+    }
+
+    /// Whether the proxy connects to the MCP servers of the request, and not the provider.
+    pub(crate) fn runs_mcp(&self) -> bool {
+        self.runs_mcp
+    }
+
+    /// The wire names of the tools of an MCP server, or of one of them.
+    pub(crate) fn of_mcp_server(&self, label: &str, name: Option<&str>) -> BTreeSet<String> {
+        let is_it = |tool: &&Tool<'_>| {
+            let target = &tool.target;
+            let of_server = || ProxyTool::original_name(&target.name).strip_prefix(label);
+            let bare = || match &target.namespace {
+                Some(server) => (server == label).then_some(target.name.as_str()),
+                None => of_server()?.strip_prefix("__"),
+            };
+            tool.proxy == Some(ProxyToolUse::InPlaceOf(RelayToolKind::Mcp))
+                && bare().is_some_and(|bare| name.is_none_or(|name| name == bare))
+        };
+        let tools = self.tools.iter().filter(is_it);
+        tools.map(|tool| tool.wire_name.clone()).collect()
     }
 
     /// The definitions of the hosted tools of a kind that run in the proxy, in their order.

@@ -75,6 +75,9 @@ item_fields! {
     text = "text" as Text,
     reasoning = "reasoning" as Reasoning,
     execution = "execution" as Execution,
+    approval_request_id = "approval_request_id" as ApprovalRequestId,
+    approve = "approve" as Approve,
+    reason = "reason" as Reason,
 }
 
 impl<'a> ItemFields<'a> {

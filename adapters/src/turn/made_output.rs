@@ -18,10 +18,11 @@ const MAX_PARTS: usize = 10_000;
 /// What is read as the output of an item; `None` if that is its own.
 pub(super) fn of(item: &Item<'_>) -> Option<Box<RawValue>> {
     let made = match item.kind {
-        ItemKind::McpCall => match item.fields.output {
+        ItemKind::McpCall | ItemKind::ApprovedMcpCall => match item.fields.output {
             Some(output) => parts_of(output),
             None => Some(quoted(&mcp_error(item))),
         },
+        ItemKind::McpDenial => Some(quoted(&denial(item))),
         kind if output_has_parts(kind) => parts_of(item.fields.output?),
         kind if kind.is_hosted() => Some(quoted(&hosted_text(item)?)),
         _ => None,
@@ -118,6 +119,15 @@ fn mcp_error(item: &Item<'_>) -> String {
     };
     let text = string_value(Some(error));
     format!("Error: {}", text.unwrap_or_else(|| error.get().into()))
+}
+
+/// What the model gets for a call that a person did not approve.
+fn denial(item: &Item<'_>) -> String {
+    let reason = string_value(item.fields.reason).unwrap_or_default();
+    match reason.trim() {
+        "" => "The user did not approve this call, so it was not run.".to_owned(),
+        reason => format!("The user did not approve this call, so it was not run: {reason}"),
+    }
 }
 
 /// What a tool on a server did and found, as text.

@@ -34,6 +34,7 @@ use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
 use crate::tools::artifact_tools::ArtifactTools;
 use crate::tools::combined::CombinedTools;
 use crate::tools::live::LiveWebTools;
+use crate::tools::mcp_servers::McpServers;
 use crate::tools::web_search::WebSearchTool;
 use crate::turn::{RunningTurns, Service};
 use crate::upstream::discovery::keeper::DiscoveryKeeper;
@@ -104,7 +105,13 @@ impl Server {
         let web = Arc::new(web);
         let search = WebSearchTool::new(Arc::clone(&web), artifacts.clone());
         let reading = ArtifactTools::new(artifacts.clone(), Arc::clone(&live));
-        let tools = CombinedTools::new(vec![Arc::new(search), Arc::new(reading)]);
+        let servers = Arc::new(McpServers::new(Arc::clone(&live)));
+        servers.count_memory(&memory);
+        let tools = CombinedTools::new(vec![
+            Arc::new(search),
+            Arc::new(reading),
+            Arc::clone(&servers) as _,
+        ]);
         capture.set_tools(Arc::new(tools));
         let service = Service::new(
             live,
@@ -119,6 +126,7 @@ impl Server {
             service.keep_whole_sessions(store).await;
             service.keep_hidden_rounds(store).await;
             web.references.keep_in(store);
+            servers.keep_in(store);
             memory.add_store(MemoryKind::Memories, store.cache_bytes());
         }
         service.count_memory(&memory);

@@ -1,6 +1,7 @@
 //! Reads files, environment and flags, checks them, and builds a [`Config`].
 
 mod clients;
+mod mcp_servers;
 mod prompts;
 mod provider;
 mod routing;
@@ -58,7 +59,9 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     if !loader.config.paths.is_found {
         loader.codex(&main, &mut file.codex);
     }
-    loader.tools(&main, file.tools);
+    let tools = ToolConfig::from(&file.tools);
+    loader.tools(&main, tools);
+    loader.mcp_servers(&main, file.tools.mcp);
     loader.capture(&main, &file.capture);
     loader.add_provider_tables(&main, &mut parsed, file.providers.0);
     loader.add_provider_files();
@@ -79,7 +82,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     config.responses = file.responses;
     config.history = file.history;
     config.jobs = file.jobs;
-    config.tools = file.tools;
+    config.tools = tools;
     config.capture = file.capture;
     config.digest = loader.digest.digest();
     if let Some(memory) = config.server.memory {

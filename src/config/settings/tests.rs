@@ -86,6 +86,11 @@ fn the_example_contains_every_key() {
         ("[history]", &all["history"]),
         ("[jobs]", &all["jobs"]),
         ("[tools]", &all["tools"]),
+        ("[tools.mcp]", &all["tools"]["mcp"]),
+        (
+            "[tools.mcp.servers.x]",
+            &all["tools"]["mcp"]["servers"]["example"],
+        ),
         ("[search]", &all["search"]),
         ("[search.browserless]", &all["search"]["browserless"]),
         ("[prompts]", &all["prompts"]),

@@ -71,7 +71,7 @@ impl Default for WorkSlot {
 }
 
 /// How long the end of the server waits for turns that are not on disk yet.
-const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl TurnEnvironmentFactory for TurnCapture {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
@@ -97,7 +97,7 @@ impl TurnCapture {
         self.0.tools.set(tools).ok();
     }
 
-    /// Blocks until all queued turns are on disk, for three seconds at most. Logs how many are not
+    /// Blocks until all queued turns are on disk, for ten seconds at most. Logs how many are not
     /// on disk by then: they are lost with the process.
     pub fn flush_at_end(&self) {
         let lost = self

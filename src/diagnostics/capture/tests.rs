@@ -188,11 +188,11 @@ fn stopped_work_makes_no_bundle_and_reads_no_file() {
     assert!(matches!(bundled(&stop), Err(BundleError::Stopped)));
 }
 
-/// Promise: The end of the server waits three seconds at most for recordings that are not on disk.
+/// Promise: The end of the server waits ten seconds at most for recordings that are not on disk.
 ///
 /// The end of the server does not wait for a turn that cannot be written.
 #[test]
-fn the_end_of_the_server_waits_three_seconds_for_recordings() {
+fn the_end_of_the_server_waits_ten_seconds_for_recordings() {
     let (capture, config) = (TurnCapture::default(), config("mode = \"all\""));
     ask(&capture, &config, "req_1", r#"{"model":"nowhere"}"#, &[]);
     let turn = Arc::clone(&capture.recent()[0]);

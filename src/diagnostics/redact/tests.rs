@@ -362,6 +362,10 @@ fn fill_state(turn: &mut BundleTurn) {
         "hidden_rounds": [[{"message": ["x"]}, {"call": "x"}, {"hidden": "x"}, {"source": {"url": "x", "title": "x",
             "kept": {"url": "x", "published": "x", "artifact_id": "x", "read": 1}}}]],
         "proxy_tools": [{"name": "x", "description": "x", "parameters": "x"}],
+        "mcp": {
+            "servers": [{"label": "x", "tools": "x", "error": "x"}],
+            "notice": "x", "left_out": ["x"],
+        },
     });
     turn.state_before = serde_json::from_value(state).unwrap();
     let hosted = [
@@ -375,6 +379,7 @@ fn fill_state(turn: &mut BundleTurn) {
             arguments: "x".into(),
             output: Some("x".into()),
             error: Some("x".into()),
+            approval_request_id: None,
         },
         HostedItem::McpListTools {
             server_label: "x".into(),

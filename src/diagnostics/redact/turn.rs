@@ -157,6 +157,18 @@ impl Scrubber {
             let shown = call.shown.iter_mut().flat_map(hosted_texts);
             shown.chain(texts).chain([&mut call.call_id])
         });
+        let mcp = state.mcp.iter_mut().flat_map(|listing| {
+            let servers = listing.servers.iter_mut();
+            let servers = servers.flat_map(|it| {
+                [&mut it.label, &mut it.tools]
+                    .into_iter()
+                    .chain(&mut it.error)
+            });
+            servers
+                .chain(&mut listing.notice)
+                .chain(&mut listing.left_out)
+        });
+        let calls = calls.chain(mcp);
         let others = state.items.values_mut().chain(&mut state.moved_to);
         for text in others.chain(&mut state.tools).chain(tools).chain(calls) {
             self.string(text);
@@ -199,6 +211,7 @@ fn hosted_texts(item: &mut HostedItem) -> Vec<&mut String> {
             arguments,
             output,
             error,
+            approval_request_id: _,
         } => {
             let texts = [server_label, name, arguments].into_iter();
             texts.chain(output).chain(error).collect()

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::responses::assembler::{HostedItem, WithheldCall};
-use adapters::tools::ProxyTool;
-use adapters::turn::Turn;
+use adapters::tools::{McpDefinition, ProxyTool};
+use adapters::turn::{ApprovedCall, Turn};
+use registry::RelayToolKind;
 use tokio::time::sleep;
 
 use crate::diagnostics::bundle::BundleTurn;
 use crate::turn::{
-    RecordedToolCall, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnTools,
+    ListFuture, McpTools, RecordedToolCall, ToolEffect, ToolFuture, ToolResult, ToolRunner,
+    TurnContext, TurnTools,
 };
 
 /// The recorded tools of a turn. A call that was not recorded fails; one that had no result when
@@ -21,7 +23,8 @@ pub(super) struct RecordedTools(Arc<BundleTurn>);
 impl RecordedTools {
     /// The tools of a turn, if it had any.
     pub(super) fn of(turn: &Arc<BundleTurn>) -> Option<Arc<dyn ToolRunner>> {
-        let has_tools = !turn.state_before.proxy_tools.is_empty();
+        let state = &turn.state_before;
+        let has_tools = !state.proxy_tools.is_empty() || state.mcp.is_some();
         has_tools.then(|| Arc::new(Self(Arc::clone(turn))) as _)
     }
 
@@ -30,9 +33,22 @@ impl RecordedTools {
         tools.filter(|tool| are_wanted(tool)).cloned().collect()
     }
 
-    fn recorded(&self, call: &WithheldCall) -> Option<&RecordedToolCall> {
+    fn recorded(&self, id: &str) -> Option<&RecordedToolCall> {
         let mut calls = self.0.state_before.tool_calls.iter();
-        calls.find(|recorded| recorded.call_id == call.id)
+        calls.find(|recorded| recorded.call_id == id)
+    }
+
+    async fn run_recorded(&self, id: &str) -> ToolResult {
+        let Some(recorded) = self.recorded(id) else {
+            return ToolResult::failure("The recorded turn did not make this call.");
+        };
+        match &recorded.result {
+            Some(result) => {
+                sleep(Duration::from_micros(recorded.took_us)).await;
+                result.clone()
+            }
+            None => pending().await,
+        }
     }
 }
 
@@ -42,7 +58,21 @@ impl ToolRunner for RecordedTools {
     }
 
     fn offered(&self, _: &TurnContext, _: &Turn<'_>) -> Vec<ProxyTool> {
-        self.tools(|tool| !is_fixed(tool))
+        self.tools(|tool| !is_fixed(tool) && !is_of_server(tool))
+    }
+
+    fn runs_mcp(&self) -> bool {
+        self.0.state_before.mcp.is_some()
+    }
+
+    fn list_mcp<'r>(&'r self, _: &'r TurnContext, _: Vec<McpDefinition>) -> ListFuture<'r> {
+        let listing = self.0.state_before.mcp.clone().unwrap_or_default();
+        let listed = McpTools {
+            listing: Arc::new(listing),
+            functions: self.tools(is_of_server),
+            tools: None,
+        };
+        Box::pin(async { Ok(listed) })
     }
 
     fn begin(&self, _: &TurnContext, _: &Turn<'_>, _: &str) -> Arc<dyn TurnTools> {
@@ -52,7 +82,12 @@ impl ToolRunner for RecordedTools {
 
 /// See [`ToolRunner::fixed`].
 fn is_fixed(tool: &ProxyTool) -> bool {
-    tool.in_place_of.is_some() || tool.reads_artifacts
+    (tool.in_place_of.is_some() || tool.reads_artifacts) && !is_of_server(tool)
+}
+
+/// Whether it is a tool of an MCP server.
+fn is_of_server(tool: &ProxyTool) -> bool {
+    tool.in_place_of == Some(RelayToolKind::Mcp)
 }
 
 impl TurnTools for RecordedTools {
@@ -70,21 +105,19 @@ impl TurnTools for RecordedTools {
     }
 
     fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {
-        self.recorded(call)?.shown.clone()
+        self.recorded(&call.id)?.shown.clone()
     }
 
     fn run<'r>(&'r self, _: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
-        Box::pin(async move {
-            let Some(recorded) = self.recorded(call) else {
-                return ToolResult::failure("The recorded turn did not make this call.");
-            };
-            match &recorded.result {
-                Some(result) => {
-                    sleep(Duration::from_micros(recorded.took_us)).await;
-                    result.clone()
-                }
-                None => pending().await,
-            }
-        })
+        Box::pin(self.run_recorded(&call.id))
+    }
+
+    fn run_approved<'r>(
+        &'r self,
+        _: &'r TurnContext,
+        _: &'r str,
+        call: &'r ApprovedCall,
+    ) -> ToolFuture<'r> {
+        Box::pin(self.run_recorded(&call.id))
     }
 }

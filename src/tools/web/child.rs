@@ -4,13 +4,14 @@ use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::process_group::ProcessGroup;
 use crate::net::memory::MemoryShare;
 
 /// How much of the output is read at once, at least.
@@ -44,35 +45,12 @@ pub(super) struct ChildLimits {
     pub(super) bytes: usize,
 }
 
-/// A program and what it has started, which are one process group. They end when it is dropped.
-struct ProcessGroup {
-    /// Nobody waits for it before the group has ended, so that its number is that of no other one.
-    leader: Pid,
-    child: Child,
-}
-
-impl ProcessGroup {
-    fn start(command: &mut Command) -> io::Result<Self> {
-        let child = command.process_group(0).kill_on_drop(true).spawn()?;
-        let number = child.id().and_then(|id| i32::try_from(id).ok());
-        let leader = number.and_then(Pid::from_raw);
-        let leader = leader.ok_or(io::ErrorKind::NotFound)?;
-        Ok(Self { leader, child })
-    }
-
-    /// Waits until the program has ended, and leaves it to be waited for. Whether it has succeeded.
-    async fn is_success(&self) -> bool {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        let leader = WaitId::Pid(self.leader);
-        let ended = spawn_blocking(move || waitid(leader, options)).await;
-        matches!(ended, Ok(Ok(Some(status))) if status.exit_status() == Some(0))
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        kill_process_group(self.leader, Signal::KILL).ok();
-    }
+/// Waits until a program has ended, and leaves it to be waited for. Whether it has succeeded.
+async fn is_success(group: &ProcessGroup) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let leader = WaitId::Pid(group.leader);
+    let ended = spawn_blocking(move || waitid(leader, options)).await;
+    matches!(ended, Ok(Ok(Some(status))) if status.exit_status() == Some(0))
 }
 
 /// What a program writes that gets this input. Dropping the future ends the program.
@@ -87,10 +65,7 @@ pub(super) async fn output_of(
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut group = ProcessGroup::start(&mut command)?;
-    let (stdin, stdout) = (group.child.stdin.take(), group.child.stdout.take());
-    let (Some(mut stdin), Some(mut stdout)) = (stdin, stdout) else {
-        return Err(ChildError::Failed);
-    };
+    let (mut stdin, mut stdout) = group.pipes().ok_or(ChildError::Failed)?;
     let write = async {
         // A program that has seen enough closes its input.
         stdin.write_all(input).await.ok();
@@ -114,7 +89,7 @@ pub(super) async fn output_of(
     let run = async {
         let ((), output) = tokio::join!(write, read);
         let output = output?;
-        let is_success = group.is_success().await;
+        let is_success = is_success(&group).await;
         is_success.then_some(output).ok_or(ChildError::Failed)
     };
     let ended = timeout(limits.time, run).await;

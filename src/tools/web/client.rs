@@ -24,7 +24,7 @@ use crate::net::content_coding::{CODED_PIECE, CodingError, ContentCoding, Conten
 use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory, SharedMemory};
 
 /// The largest head of an answer, in bytes.
-const MAX_HEAD: usize = 64 << 10;
+pub(super) const MAX_HEAD: usize = 64 << 10;
 
 /// A request. Its `Debug` output has neither the query nor the headers nor the body: one search
 /// engine takes its key in the query.
@@ -178,7 +178,7 @@ impl WebClient {
         }
     }
 
-    async fn connect(&self, url: &Url) -> Result<Box<dyn Connection>, WebError> {
+    pub(super) async fn connect(&self, url: &Url) -> Result<Box<dyn Connection>, WebError> {
         let host = url.host().ok_or(WebError::BadUrl("it has no host"))?;
         let port = url.port_or_known_default();
         let port = port.ok_or(WebError::BadUrl("it has no port"))?;
@@ -197,7 +197,7 @@ impl WebClient {
     }
 }
 
-fn http_request(request: WebRequest) -> Result<Request<Full<Bytes>>, WebError> {
+pub(super) fn http_request(request: WebRequest) -> Result<Request<Full<Bytes>>, WebError> {
     let url = &request.url;
     let port = url.port().map_or(String::new(), |port| format!(":{port}"));
     let host = format!("{}{port}", url.host_str().unwrap_or_default());
@@ -284,6 +284,6 @@ fn dial_error(error: DialError) -> WebError {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form of `map_err`")]
-fn broken(error: hyper::Error) -> WebError {
+pub(super) fn broken(error: hyper::Error) -> WebError {
     WebError::BadReply(error.to_string())
 }

@@ -74,15 +74,28 @@ pub enum DialError {
 #[derive(Clone)]
 pub struct WebDialler {
     dialler: Arc<dyn Dialler>,
-    public_only: bool,
+    reach: DiallerReach,
+}
+
+/// Which addresses may be connected to.
+#[derive(Clone)]
+enum DiallerReach {
+    Any,
+    /// Public ones, and these.
+    PublicAnd(Arc<[IpAddr]>),
 }
 
 impl WebDialler {
     /// Reaches public addresses only: for what a model, a client or a page has named.
     pub fn public(dialler: Arc<dyn Dialler>) -> Self {
+        Self::public_and(dialler, [])
+    }
+
+    /// Reaches public addresses and these: for what a client has named and the operator allows.
+    pub fn public_and(dialler: Arc<dyn Dialler>, others: impl IntoIterator<Item = IpAddr>) -> Self {
         Self {
             dialler,
-            public_only: true,
+            reach: DiallerReach::PublicAnd(others.into_iter().collect()),
         }
     }
 
@@ -90,7 +103,7 @@ impl WebDialler {
     pub fn any(dialler: Arc<dyn Dialler>) -> Self {
         Self {
             dialler,
-            public_only: false,
+            reach: DiallerReach::Any,
         }
     }
 
@@ -105,7 +118,13 @@ impl WebDialler {
                 found.map_err(|_| DialError::Unknown((*name).to_owned()))?
             }
         };
-        if self.public_only && !addresses.iter().copied().all(address::is_public) {
+        let may_reach = |address: &IpAddr| match &self.reach {
+            DiallerReach::Any => true,
+            DiallerReach::PublicAnd(others) => {
+                address::is_public(*address) || others.contains(address)
+            }
+        };
+        if !addresses.iter().all(may_reach) {
             return Err(DialError::NotPublic(host.to_string()));
         }
         Ok(addresses)
@@ -164,5 +183,33 @@ mod tests {
         // A page has five seconds for its head, and a search engine four for all.
         let connected = timeout(Duration::from_secs(2), dialler.connect(&host, 443)).await;
         assert!(connected.unwrap().is_ok());
+    }
+
+    /// A name that leads to a private network.
+    struct PrivateNetwork;
+
+    impl Dialler for PrivateNetwork {
+        fn resolve<'d>(&'d self, _: &'d str) -> DialFuture<'d, Vec<IpAddr>> {
+            Box::pin(async { Ok(vec!["10.0.0.5".parse().unwrap()]) })
+        }
+
+        fn connect(&self, _: SocketAddr) -> DialFuture<'_, Box<dyn Connection>> {
+            Box::pin(async { Ok(Box::new(tokio::io::duplex(1).0) as Box<dyn Connection>) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_leads_to_a_private_address_only_if_that_is_listed() {
+        for (others, expected) in [
+            (vec![], false),
+            (vec!["10.0.0.6"], false),
+            (vec!["10.0.0.5"], true),
+        ] {
+            let listed = others.iter().map(|text| text.parse().unwrap());
+            let dialler = WebDialler::public_and(Arc::new(PrivateNetwork), listed);
+            let host = Host::Domain("mcp.example.org");
+            let connected = dialler.connect(&host, 443).await;
+            assert_eq!(connected.is_ok(), expected, "{others:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! | [`address`] | which addresses of the network may be reached |
 //! | [`dialler`] | opens connections |
 //! | [`client`] | sends HTTP requests |
+//! | `body_stream` | an answer that is read as it arrives |
 //! | [`fetch`] | gets pages |
 //! | [`extract`] | finds the main content of a page |
 //! | [`page`] | pages that were read |
@@ -17,12 +18,13 @@
 //! | [`commands`] | runs what a model asks for: searches, pages, links, texts in pages |
 //! | [`search`] | asks search engines |
 //! | `pdf` | reads PDF files |
-//! | `child` | runs programs within limits |
+//! | `process_group`, `child` | runs programs, within limits |
 //! | [`service`] | what turns, endpoints and commands use |
 //! | `cache` | searches that were made a while ago, and those that run |
 //! | [`shown`] | what models and people read of both |
 
 pub mod address;
+pub(in crate::tools) mod body_stream;
 mod cache;
 #[cfg(any(feature = "pdf", feature = "chromium"))]
 mod child;
@@ -37,6 +39,7 @@ pub mod numbered_page;
 pub mod page;
 #[cfg(feature = "pdf")]
 pub mod pdf;
+pub(in crate::tools) mod process_group;
 pub mod reader;
 pub mod references;
 pub mod search;

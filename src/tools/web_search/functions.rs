@@ -19,6 +19,7 @@ pub(super) fn all(provider_tool: ProviderToolUse) -> Vec<ProxyTool> {
         parameters: parameters.to_owned(),
         in_place_of: Some(RelayToolKind::WebSearch),
         provider_tool,
+        needs_approval: None,
         reads_artifacts: false,
     };
     vec![
@@ -37,6 +38,7 @@ pub(super) fn echo() -> ProxyTool {
         parameters: "{}".to_owned(),
         in_place_of: Some(RelayToolKind::WebSearch),
         provider_tool: ProviderToolUse::Always,
+        needs_approval: None,
         reads_artifacts: false,
     }
 }

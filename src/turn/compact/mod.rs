@@ -196,7 +196,7 @@ impl Compaction {
 impl Answer<'_> {
     /// Sends `response.created` at once. A summary takes long, and a client that gets no event
     /// sends its request again.
-    async fn open_stream(&mut self) {
+    pub(super) async fn open_stream(&mut self) {
         self.begin();
         if self.streams() {
             self.send().await;

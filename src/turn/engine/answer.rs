@@ -206,6 +206,7 @@ impl<'a> Answer<'a> {
     /// client may disconnect when it has that event, which drops this future.
     pub(in crate::turn) async fn send(&mut self) {
         self.record.mark_event();
+        self.ask_for_approvals();
         if let Some(status) = self.assembler.final_status() {
             if status == ResponseStatus::Failed {
                 let usage = self.assembler.usage();

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use adapters::cited_source::CitedSource;
 use adapters::fault::{Fault, Kind};
 use adapters::hidden_rounds::{ConversationHash, HiddenEntry, HiddenRounds};
-use adapters::responses::assembler::{HostedItem, RoundItem, WithheldCall};
+use adapters::responses::assembler::{Assembler, HostedItem, RoundItem, WithheldCall};
 use adapters::tools::ProxyTool;
+use adapters::turn::ApprovedCall;
+use registry::RelayToolKind;
 
 use crate::turn::routed_history::RoutedHistory;
 use crate::turn::tool_arguments;
@@ -166,6 +168,26 @@ impl ToolLoop {
         PlannedCall::Run(effect, self.tools.shown(call))
     }
 
+    /// Checks the arguments of a call that a person has approved. An error says what is wrong.
+    pub(super) fn check_approved(&self, call: &ApprovedCall) -> Result<(), String> {
+        let mut tools = self.history.source.proxy_tools().iter();
+        let is_it = |tool: &&ProxyTool| {
+            let asks = tool.needs_approval.as_ref();
+            asks.is_some_and(|it| it.server_label == call.server_label && it.name == call.name)
+        };
+        let schema = tools.find(is_it).map_or("{}", |tool| &tool.parameters);
+        tool_arguments::check(schema, &call.arguments)
+    }
+
+    /// What a call of the tool of this name counts as. The names of the tools of MCP servers are
+    /// chosen by others, and have no end.
+    pub(super) fn counted_name<'n>(&self, name: &'n str) -> &'n str {
+        let mut tools = self.history.source.proxy_tools().iter();
+        let of_server = Some(RelayToolKind::Mcp);
+        let is_it = tools.any(|tool| tool.name == name && tool.in_place_of == of_server);
+        if is_it { "mcp" } else { name }
+    }
+
     /// Whether the tool of this name reads artifacts.
     pub(super) fn reads_artifacts(&self, name: &str) -> bool {
         let mut tools = self.history.source.proxy_tools().iter();
@@ -218,6 +240,12 @@ impl ToolLoop {
             }
         }
         self.sources.get(before..).unwrap_or_default()
+    }
+
+    /// The last item of the answer shows a call of this round.
+    pub(super) fn show_last(&mut self, answer: &Assembler) {
+        let last = answer.items().last();
+        self.shown = last.map(|(id, _)| HiddenEntry::Hosted(id.to_owned()));
     }
 
     /// Adds the items of a finished round to the hidden ones. `results` are the outputs of the

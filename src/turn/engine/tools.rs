@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
-use adapters::hidden_rounds::{ConversationHash, HiddenEntry};
+use adapters::hidden_rounds::ConversationHash;
 use adapters::responses::assembler::{HostedItem, RoundItem, WithheldCall};
 use adapters::token_count::text_tokens;
 use adapters::tools::ProxyTool;
@@ -22,15 +22,15 @@ use crate::store::NewToolRun;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
 use crate::turn::tool_results::{ResultForModel, RoundResults};
-use crate::turn::tool_runner::{CallSource, ToolEffect, ToolResult, TurnTools};
+use crate::turn::tool_runner::{CallSource, ToolEffect, ToolFuture, ToolResult};
 
 /// The most calls of one round that are run. Refused and equal calls have results of their own in
 /// the places that are left, and [`NOT_RUN`] beyond them.
-const MAX_CALLS_AT_ONCE: usize = 20;
+pub(super) const MAX_CALLS_AT_ONCE: usize = 20;
 /// The most calls of one round, run or not, because each needs a result. More end the answer.
 const MAX_CALLS_OF_ROUND: usize = 200;
 /// The short result of a call that is not run.
-const NOT_RUN: &str = "Not run: too many calls at once.";
+pub(super) const NOT_RUN: &str = "Not run: too many calls at once.";
 /// How many more answers the model gets after the last round of calls, to notice that nothing is
 /// run any more; a model that still calls tools ends the answer.
 const ROUNDS_TO_NOTICE: u32 = 2;
@@ -84,6 +84,7 @@ impl Answer<'_> {
                 .finish_with_client_calls(now, &mut self.events);
             tools.record_round(&self.assembler.round_items(), &results);
             tools.remember();
+            self.tools = Some(tools);
             self.send().await;
             return Ok(Step::Done);
         }
@@ -107,7 +108,7 @@ impl Answer<'_> {
 
     /// The results as the model gets them. Of one that is too long for a round it gets an excerpt,
     /// and the whole is kept as an artifact of the session.
-    async fn shorten_results(
+    pub(super) async fn shorten_results(
         &mut self,
         tools: &mut ToolLoop,
         calls: &[WithheldCall],
@@ -197,7 +198,8 @@ impl Answer<'_> {
             .iter()
             .filter_map(|(call, planned)| match planned {
                 PlannedCall::Run(effect, shown) => {
-                    Some(run_call(ctx, &*runner, call, *effect, shown.as_ref()))
+                    let run = runner.run(ctx, call);
+                    Some(run_call(ctx, call, *effect, shown.as_ref(), run))
                 }
                 PlannedCall::Repeated | PlannedCall::Skipped(_) | PlannedCall::Mistaken(_) => None,
             })
@@ -239,15 +241,14 @@ impl Answer<'_> {
                     self.record.tool_cost += tools.tools.take_cost();
                     let name = ProxyTool::original_name(&call.name);
                     let metrics = &self.record.metrics;
-                    metrics.tool_called(&ctx.owner, name, result.failed);
+                    metrics.tool_called(&ctx.owner, tools.counted_name(name), result.failed);
                     let sources = tools.add_sources(&result.sources);
                     self.assembler.add_sources(sources.iter().cloned());
                     if shown.is_some() {
                         let item = result.item.clone();
                         self.assembler
                             .close_item(item, result.failed, &mut self.events);
-                        let shown = self.assembler.items().last();
-                        tools.shown = shown.map(|(id, _)| HiddenEntry::Hosted(id.to_owned()));
+                        tools.show_last(&self.assembler);
                         self.send().await;
                     }
                     tools.known.insert(key_of(call), result.clone());
@@ -266,7 +267,7 @@ impl Answer<'_> {
 
     /// Records for the stored response what became of a call. Returns the parts of its result that
     /// show sources.
-    fn record_call(
+    pub(super) fn record_call(
         &mut self,
         tools: &ToolLoop,
         call: &WithheldCall,
@@ -325,7 +326,7 @@ impl Answer<'_> {
     /// Remembers what the client did not see, once the answer ends.
     pub(super) fn remember_rounds(&mut self) {
         if let Some(tools) = &mut self.tools
-            && tools.rounds > 0
+            && (tools.rounds > 0 || tools.hidden.has_hidden())
             && !self.assembler.awaits_tools()
         {
             tools.record_round(&self.assembler.round_items(), &[]);
@@ -334,25 +335,27 @@ impl Answer<'_> {
     }
 }
 
-/// Runs a call. One that takes too long is dropped.
-async fn run_call(
+/// Runs a call with `run`. One that takes too long is dropped.
+pub(super) async fn run_call(
     ctx: &TurnContext,
-    tools: &dyn TurnTools,
     call: &WithheldCall,
     effect: ToolEffect,
     shown: Option<&HostedItem>,
+    run: ToolFuture<'_>,
 ) -> (ToolResult, Range<Instant>) {
     let began = Instant::now();
     ctx.observe(TurnEvent::ToolCall {
         call_id: &call.id,
         shown,
     });
-    let result = timeout(effect.timeout, tools.run(ctx, call)).await;
+    let result = timeout(effect.timeout, run).await;
     let result = result.unwrap_or_else(|_| {
         let timeout = effect.timeout;
-        ToolResult::failure(format!(
-            "The call was stopped: it took longer than {timeout:?}."
-        ))
+        let why = format!("The call was stopped: it took longer than {timeout:?}.");
+        ToolResult {
+            item: shown.cloned().map(|item| item.with_error(&why)),
+            ..ToolResult::failure(why)
+        }
     });
     ctx.observe(TurnEvent::ToolResult {
         call_id: &call.id,

@@ -8,7 +8,7 @@ import json
 import sys
 
 import openai
-from agents import Agent, OpenAIConversationsSession, OpenAIResponsesModel, Runner, WebSearchTool, function_tool, set_tracing_disabled
+from agents import Agent, HostedMCPTool, OpenAIConversationsSession, OpenAIResponsesModel, Runner, WebSearchTool, function_tool, set_tracing_disabled
 
 QUESTIONS = ["My word is aloe.", "How is the get_weather in Ghent?", "Which word was it?"]
 
@@ -85,6 +85,30 @@ async def search(client, model, *questions):
     return texts
 
 
+async def mcp(client, model, _):
+    """A tool of an MCP server, of which a person approves the first call and refuses the second; whole and streamed."""
+    seen = []
+    for streams in (False, True):
+        asked = []
+
+        def decide(request):
+            asked.append(json.loads(request.data.arguments)["text"])
+            return {"approve": True} if len(asked) == 1 else {"approve": False, "reason": "That is enough."}
+
+        server = {"type": "mcp", "server_label": "demo", "require_approval": "always"}
+        tool = HostedMCPTool(tool_config=server, on_approval_request=decide)
+        caller = Agent(name="caller", model=OpenAIResponsesModel(model, client), tools=[tool])
+        if streams:
+            result = Runner.run_streamed(caller, "Echo drawer.")
+            async for _ in result.stream_events():
+                pass
+        else:
+            result = await Runner.run(caller, "Echo drawer.")
+        kinds = [item.raw_item["type"] if isinstance(item.raw_item, dict) else item.raw_item.type for item in result.new_items]
+        seen.append({"text": result.final_output, "asked": asked, "kinds": kinds})
+    return {"seen": seen}
+
+
 async def langchain(client, model, _):
     """A chat that sends only the newest messages, as it names the response before."""
     from langchain_core.messages import HumanMessage
@@ -107,7 +131,7 @@ async def langchain(client, model, _):
     }
 
 
-SCENARIOS = [conversation_id, conversations_session, langchain, previous_response, search]
+SCENARIOS = [conversation_id, conversations_session, langchain, mcp, previous_response, search]
 
 
 async def main():

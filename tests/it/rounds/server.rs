@@ -249,11 +249,15 @@ impl RoundServer {
 
     /// Replays the last turn, without its tools, and checks that nothing differs.
     pub fn check_replay(&self) {
-        let recorded = self.recording();
-        let replayed = tokio::task::block_in_place(|| replay(&recorded)).unwrap();
-        let differences = compare(&recorded, &replayed, Scope::Replay);
-        assert!(differences.is_empty(), "{differences:#?}");
+        check_replay_of(&self.recording());
     }
+}
+
+/// Replays a recorded turn, without its tools, and checks that nothing differs.
+pub fn check_replay_of(recorded: &BundleTurn) {
+    let replayed = tokio::task::block_in_place(|| replay(recorded)).unwrap();
+    let differences = compare(recorded, &replayed, Scope::Replay);
+    assert!(differences.is_empty(), "{differences:#?}");
 }
 
 /// A request with one user message and the client's tool `shell`.

@@ -15,7 +15,11 @@ pub fn path_of(response: &Value) -> String {
 
 /// Sends a background request, which is acknowledged as queued.
 pub async fn begin(proxy: &Proxy, input: &str, more: Value) -> Value {
-    let mut body = asks(input, more);
+    begin_body(proxy, asks(input, more)).await
+}
+
+/// The same for a whole request.
+pub async fn begin_body(proxy: &Proxy, mut body: Value) -> Value {
     body["background"] = json!(true);
     let queued = ok(&proxy.post(&body).await);
     assert_eq!(queued["status"], "queued");

@@ -9,10 +9,12 @@
 //! - [`request_docs`]: what the documentation says of each part of a request
 //! - [`tools`]: scripted tools that run in the proxy
 //! - [`web`]: servers of the web on loopback
+//! - [`mcp`]: an MCP server on loopback
 
 pub mod drive;
 pub mod golden;
 pub mod harness;
+pub mod mcp;
 pub mod player;
 pub mod request_docs;
 pub mod session;

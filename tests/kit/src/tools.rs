@@ -135,6 +135,7 @@ impl ScriptedTools {
                 parameters: r#"{"type":"object","properties":{"q":{"type":"string"}}}"#.to_owned(),
                 in_place_of: None,
                 provider_tool: ProviderToolUse::default(),
+                needs_approval: None,
                 reads_artifacts: false,
             })
             .collect()
@@ -203,6 +204,7 @@ impl ScriptedTools {
                 error: result
                     .filter(|(_, failed)| *failed)
                     .map(|(text, _)| text.to_owned()),
+                approval_request_id: None,
             }),
         }
     }

@@ -5,7 +5,7 @@ use super::MessageWriter;
 use crate::content::MessagePart;
 use crate::fault::Fault;
 use crate::json;
-use crate::result_text::{INTERRUPTED, push_output};
+use crate::result_text::{missing_result, push_output};
 
 impl MessageWriter<'_, '_> {
     pub(super) fn push_tool_result(&mut self, index: usize, marked: bool) -> Result<(), Fault> {
@@ -53,7 +53,8 @@ impl MessageWriter<'_, '_> {
     /// belong to no item.
     pub(super) fn push_interrupted(&mut self, call: usize, marked: bool) {
         self.open_tool_message(call, marked);
-        self.out.extend_from_slice(INTERRUPTED.as_bytes());
+        let missing = missing_result(self.turn.items.get(call));
+        self.out.extend_from_slice(missing.as_bytes());
         self.close_text(marked);
         self.out.push(b'}');
     }

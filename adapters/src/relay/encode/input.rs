@@ -16,7 +16,7 @@ use crate::notes::Notes;
 use crate::origin;
 use crate::plan::{AnswerItems, ItemAction, Plan, SequenceEntry};
 use crate::purpose::SummaryMode;
-use crate::result_text::{INTERRUPTED, push_output};
+use crate::result_text::{missing_result, push_output};
 use crate::text::Text;
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -351,22 +351,23 @@ impl<'a> InputWriter<'_, 'a> {
         let call_id = self.plan.call_id(self.turn, call);
         let form = self.call_forms.get(call_id.as_ref()).copied();
         let form = form.unwrap_or(CallForm::Function);
+        let missing = missing_result(self.turn.items.get(call));
         self.ends_with_user = Some(true);
         self.open(form.output_type());
         json::field(self.out, "call_id", call_id.as_ref());
         match form {
             CallForm::Function | CallForm::Custom | CallForm::LocalShell | CallForm::WithResult => {
-                json::field(self.out, "output", INTERRUPTED);
+                json::field(self.out, "output", missing);
             }
             CallForm::ToolSearch => {
                 json::raw_field(self.out, "tools", "[]");
                 json::field(self.out, "status", "incomplete");
                 json::field(self.out, "execution", "client");
             }
-            CallForm::Shell => push_shell_output(self.out, INTERRUPTED),
+            CallForm::Shell => push_shell_output(self.out, missing),
             CallForm::ApplyPatch => {
                 json::field(self.out, "status", "failed");
-                json::field(self.out, "output", INTERRUPTED);
+                json::field(self.out, "output", missing);
             }
         }
         self.out.push(b'}');

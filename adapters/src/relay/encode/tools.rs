@@ -73,7 +73,7 @@ pub(super) fn push(
 /// The kind of tool whose calls these are, if the provider may take it as it is.
 pub(super) fn relay_kind(kind: ToolKind) -> Option<RelayToolKind> {
     match kind {
-        ToolKind::Function => None,
+        ToolKind::Function | ToolKind::McpApproval => None,
         ToolKind::Custom | ToolKind::Patch => Some(RelayToolKind::Custom),
         ToolKind::ToolSearch => Some(RelayToolKind::ToolSearch),
         ToolKind::LocalShell => Some(RelayToolKind::LocalShell),

@@ -12,6 +12,7 @@ use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
 use crate::tools::{ToolKind, ToolTarget};
+use crate::turn::ApprovedCall;
 
 /// A call whose arguments still arrive. Made when the upstream starts a call, and consumed
 /// when the item is closed.
@@ -168,7 +169,8 @@ impl CallItem {
             ToolKind::ToolSearch
             | ToolKind::LocalShell
             | ToolKind::Shell
-            | ToolKind::ApplyPatch => match self.scan.reading(text) {
+            | ToolKind::ApplyPatch
+            | ToolKind::McpApproval => match self.scan.reading(text) {
                 ArgumentsReading::Blank => None,
                 ArgumentsReading::Whole { document, .. } if is_object(&document) => None,
                 ArgumentsReading::Whole { .. }
@@ -264,6 +266,14 @@ impl CallItem {
                 (started.sent, status)
             }
         };
+        if self.target.kind == ToolKind::McpApproval && status == "completed" {
+            out.ask_for_approval(ApprovedCall {
+                id: started.position.id.clone(),
+                server_label: self.target.namespace.clone().unwrap_or_default(),
+                name: self.target.name.clone(),
+                arguments: json::unescape(&content).into_owned(),
+            });
+        }
         let item = self.item(&started.position, status, &content);
         if let Some(body) = self.body_type() {
             out.text_event(
@@ -337,6 +347,7 @@ impl CallItem {
             ToolKind::LocalShell => ("lsh", "local_shell_call"),
             ToolKind::Shell => ("sh", "shell_call"),
             ToolKind::ApplyPatch => ("apc", "apply_patch_call"),
+            ToolKind::McpApproval => ("mcpr", "mcp_approval_request"),
         }
     }
 
@@ -348,7 +359,8 @@ impl CallItem {
             ToolKind::ToolSearch
             | ToolKind::LocalShell
             | ToolKind::Shell
-            | ToolKind::ApplyPatch => None,
+            | ToolKind::ApplyPatch
+            | ToolKind::McpApproval => None,
         }
     }
 
@@ -372,7 +384,8 @@ impl CallItem {
             | ToolKind::ToolSearch
             | ToolKind::LocalShell
             | ToolKind::Shell
-            | ToolKind::ApplyPatch => {
+            | ToolKind::ApplyPatch
+            | ToolKind::McpApproval => {
                 if whole {
                     self.whole_arguments(out)
                 } else {
@@ -411,6 +424,13 @@ impl CallItem {
         out.push(b'{');
         json::field(&mut out, "id", &position.id);
         json::field(&mut out, "type", self.item_type().1);
+        if self.target.kind == ToolKind::McpApproval {
+            json::field(&mut out, "server_label", &self.target.namespace);
+            json::field(&mut out, "name", &self.target.name);
+            push_escaped(&mut out, "arguments", content);
+            out.push(b'}');
+            return out;
+        }
         json::field(&mut out, "status", status);
         json::field(&mut out, "call_id", &self.id);
         if let Some(body) = self.body_type() {
@@ -427,7 +447,11 @@ impl CallItem {
             ToolKind::LocalShell => ("action", local_shell_action(&arguments)),
             ToolKind::Shell => ("action", shell_action(&arguments)),
             ToolKind::ApplyPatch => ("operation", patch_operation(&arguments)),
-            ToolKind::ToolSearch | ToolKind::Function | ToolKind::Custom | ToolKind::Patch => {
+            ToolKind::ToolSearch
+            | ToolKind::Function
+            | ToolKind::Custom
+            | ToolKind::Patch
+            | ToolKind::McpApproval => {
                 json::field(&mut out, "execution", "client");
                 ("arguments", Value::Object(arguments))
             }

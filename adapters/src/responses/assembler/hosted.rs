@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::writer::{ItemOutput, ItemPosition, location_fields};
 use crate::json;
+use crate::tools::ListedMcpServer;
 
 /// What the client sees of the call of a hosted tool. Made by the tool, first when the call begins
 /// and again with the result; the assembler writes it.
@@ -35,6 +36,9 @@ pub enum HostedItem {
         output: Option<String>,
         /// Why the call failed, if it did.
         error: Option<String>,
+        /// The item that asked a person to approve the call, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval_request_id: Option<String>,
     },
     /// `mcp_list_tools`: the tools of an MCP server.
     McpListTools {
@@ -68,6 +72,35 @@ impl HostedItem {
         Value::Object(action)
     }
 
+    /// The list of the tools of an MCP server.
+    pub fn of_server(server: &ListedMcpServer) -> Self {
+        Self::McpListTools {
+            server_label: server.label.clone(),
+            tools: server.tools.clone(),
+            error: server.error.clone(),
+        }
+    }
+
+    /// The item of a call that has failed for this reason, if its kind shows one.
+    #[must_use]
+    pub fn with_error(mut self, why: &str) -> Self {
+        match &mut self {
+            Self::WebSearchCall { .. } => {}
+            Self::McpCall { error, .. } | Self::McpListTools { error, .. } => {
+                *error = Some(why.to_owned());
+            }
+        }
+        self
+    }
+
+    /// Whether it shows a failure.
+    pub(super) fn is_failure(&self) -> bool {
+        match self {
+            Self::WebSearchCall { .. } => false,
+            Self::McpCall { error, .. } | Self::McpListTools { error, .. } => error.is_some(),
+        }
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::WebSearchCall { .. } => "web_search_call",
@@ -95,6 +128,7 @@ impl HostedItem {
                 arguments,
                 output,
                 error,
+                approval_request_id,
             } => {
                 let arguments = if status == "in_progress" {
                     ""
@@ -107,7 +141,7 @@ impl HostedItem {
                 json::field(&mut out, "arguments", arguments);
                 json::field(&mut out, "output", output);
                 json::field(&mut out, "error", &error.as_deref().map(execution_error));
-                json::raw_field(&mut out, "approval_request_id", "null");
+                json::field(&mut out, "approval_request_id", approval_request_id);
             }
             Self::McpListTools {
                 server_label,

@@ -185,6 +185,8 @@ pub struct Assembler {
     received_bytes: usize,
     /// `response.created` was written by another assembler.
     is_created: bool,
+    /// The MCP servers whose items come first.
+    servers: Vec<HostedItem>,
     holds: HeldBack,
 }
 
@@ -231,6 +233,7 @@ impl Assembler {
             round: RoundState::default(),
             received_bytes: 0,
             is_created: false,
+            servers: Vec::new(),
             holds: HeldBack::default(),
         }
     }
@@ -283,8 +286,8 @@ impl Assembler {
         self.holds.all = true;
     }
 
-    /// Writes `response.created` and `response.in_progress`; only the latter after
-    /// [`Self::continue_queued`].
+    /// Writes `response.created` and `response.in_progress`, only the latter after
+    /// [`Self::continue_queued`], and the items of [`Self::set_servers`].
     pub fn begin(&mut self, events: &mut EventBuffer) {
         if !std::mem::take(&mut self.is_created) {
             self.writer.to(events).response_event("response.created");
@@ -292,6 +295,7 @@ impl Assembler {
         self.writer
             .to(events)
             .response_event("response.in_progress");
+        self.show_servers(events);
     }
 
     /// Writes `response.created` and `response.queued` for an answer that begins later, with an

@@ -12,6 +12,7 @@ use super::writer::WriterMark;
 use super::{Assembler, OpenItem, WithheldCall};
 use crate::cited_source::CitedSource;
 use crate::event::{Finish, Usage};
+use crate::turn::ApprovedCall;
 
 /// What an [`Assembler`] knows about its rounds.
 #[derive(Debug, Default)]
@@ -221,6 +222,31 @@ impl Assembler {
                 self.open = other;
             }
         }
+    }
+
+    /// The calls for which a person is asked since this was called last.
+    pub fn take_approval_requests(&mut self) -> Vec<ApprovedCall> {
+        std::mem::take(&mut self.writer.asked)
+    }
+
+    /// The items of these MCP servers come first in the answer.
+    pub fn set_servers(&mut self, servers: Vec<HostedItem>) {
+        self.servers = servers;
+    }
+
+    /// Writes the items of MCP servers, before the model's output. They are no part of its rounds,
+    /// so an attempt may still be made again.
+    pub(super) fn show_servers(&mut self, events: &mut EventBuffer) {
+        if self.servers.is_empty() {
+            return;
+        }
+        for item in std::mem::take(&mut self.servers) {
+            let failed = item.is_failure();
+            self.open_item(item, events);
+            self.close_item(None, failed, events);
+        }
+        self.round.items_before = self.writer.item_count();
+        self.round.begin = self.writer.mark();
     }
 
     /// Ends a complete round in which the model called tools that run here. False if it called

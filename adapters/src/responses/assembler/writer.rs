@@ -10,6 +10,7 @@ use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
 use crate::tools::HostedSearch;
+use crate::turn::ApprovedCall;
 
 /// The response so far, the counters of its events and items, and the notes. Made with the answer.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct ItemWriter {
     pub(super) search: Option<Box<HostedSearch>>,
     /// The pages that the texts may cite.
     pub(super) sources: CitedSources,
+    /// The calls that a person is asked to approve, until they are taken.
+    pub(super) asked: Vec<ApprovedCall>,
 }
 
 /// How far an answer was written. Made when a round begins: each of its attempts begins there.
@@ -65,6 +68,7 @@ impl ItemWriter {
             fault: None,
             search: None,
             sources: CitedSources::default(),
+            asked: Vec::new(),
         }
     }
 
@@ -103,6 +107,7 @@ impl ItemWriter {
         self.response.output.truncate(mark.items);
         (self.next_index, self.parts) = (mark.next_index, mark.parts);
         self.search.clone_from(&mark.search);
+        self.asked.clear();
     }
 
     /// Whether items or parts were opened since.
@@ -134,6 +139,11 @@ impl ItemOutput<'_> {
         let index = self.writer.next_index;
         self.writer.next_index += 1;
         ItemPosition { id, index }
+    }
+
+    /// A person is asked to approve a call.
+    pub(super) fn ask_for_approval(&mut self, call: ApprovedCall) {
+        self.writer.asked.push(call);
     }
 
     /// Writes `response.output_item.added`.

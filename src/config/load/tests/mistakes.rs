@@ -265,3 +265,43 @@ fn a_token_that_no_client_can_send_is_a_mistake() {
         assert!(why.contains("ASCII characters without spaces"), "{why}");
     }
 }
+
+#[test]
+fn mistakes_of_mcp_servers_name_the_server() {
+    for (lines, expected) in [
+        ("", "MCP server `a`: it needs `url` or `command`"),
+        (
+            "url = \"https://x/mcp\"\ncommand = \"x\"",
+            "MCP server `a`: it has both `url` and `command`",
+        ),
+        (
+            "url = \"http://x/mcp\"",
+            "MCP server `a`: `url` is http to another host; use https or set allow_http = true",
+        ),
+        (
+            "url = \"https://u:p@x/mcp\"",
+            "MCP server `a`: `url` contains a user or password; name the variable of a token with token_env",
+        ),
+        (
+            "url = \"https://x/mcp\"\nargs = [\"a\"]",
+            "MCP server `a`: `args` and `env` are those of a `command`",
+        ),
+        (
+            "command = \"x\"\ntoken_env = \"T\"",
+            "MCP server `a`: a `command` gets its secrets in `env`",
+        ),
+        (
+            "command = \"x\"\ntimeout = \"0s\"",
+            "MCP server `a`: `timeout` must be above zero",
+        ),
+    ] {
+        let told = error(&format!("[tools.mcp.servers.a]\n{lines}"));
+        assert!(told.ends_with(expected), "{lines}: {told}");
+    }
+    let host = error("[tools.mcp]\nallowed_hosts = [\"https://x\"]");
+    assert!(host.contains("`https://x` is not a host"), "{host}");
+    let off = "[tools.mcp.servers.a]\nurl = \"https://x/mcp\"\ntoken_env = \"UNSET\"";
+    let config = TestInputs::new(off).config();
+    assert_eq!(config.warnings, ["MCP server `a` is off: UNSET is not set"]);
+    assert!(config.mcp.servers.is_empty());
+}

@@ -42,6 +42,14 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
         ),
         ("[server]\ndata_dir = \"x\"".to_owned(), "data_dir"),
         (
+            "[tools.mcp.servers.evil]\ncommand = \"/bin/sh\"".to_owned(),
+            "mcp",
+        ),
+        (
+            "[tools.mcp]\nallowed_hosts = [\"evil.example\"]".to_owned(),
+            "mcp",
+        ),
+        (
             format!("[clients.eve]\ntoken_sha256 = \"{}\"", "0".repeat(64)),
             "[clients]",
         ),
@@ -183,7 +191,7 @@ artifacts: mode+ keep_days- keep_size- memory+
 responses: mode+ keep_days- keep_size- keep_size_per_owner-
 history: mode+ max_items+ max_messages+ max_chars+ max_message_chars+
 jobs: running+ queued+ timeout+
-tools: artifacts+ max_rounds+ max_unusable_rounds+ max_calls+ call_timeout+
+tools: artifacts+ max_rounds+ max_unusable_rounds+ max_calls+ call_timeout+ mcp-
 search: mode+ order- cache_minutes+ robots+ allow_plain_text+ allow_pdf+ chromium- max_searches+
     max_pages+ searxng- brave- tavily- exa- serper- serpapi- perplexity- openrouter- duckduckgo- browserless-
 prompts: folder-

@@ -1,0 +1,177 @@
+//! The tools of the servers of one turn.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::tools::ProxyTool;
+use adapters::turn::ApprovedCall;
+
+use super::approvals::{ApprovalKey, CallHash, ClaimedCall, McpApprovals};
+use super::offer::{OfferedTool, shortened};
+use super::result_text::text_of;
+use crate::turn::{
+    ToolEffect, ToolFuture, ToolResult, TurnContext, TurnTools, parse_tool_arguments,
+};
+
+/// Calls the tools that a turn offers. Made before the turn begins, and ends with its answer.
+pub(super) struct McpTurn {
+    /// The tools by the names of their functions.
+    pub(super) tools: HashMap<String, OfferedTool>,
+    pub(super) approvals: Arc<McpApprovals>,
+}
+
+impl McpTurn {
+    fn called(&self, call: &WithheldCall) -> Option<&OfferedTool> {
+        self.tools.get(ProxyTool::original_name(&call.name))
+    }
+
+    fn approved(&self, call: &ApprovedCall) -> Option<&OfferedTool> {
+        let mut tools = self.tools.values();
+        tools.find(|tool| tool.label == call.server_label && tool.name == call.name)
+    }
+
+    async fn call(&self, call: &WithheldCall) -> ToolResult {
+        match self.called(call) {
+            Some(tool) if !tool.needs_approval => tool.call(&call.arguments, None).await,
+            // The engine runs no such call.
+            Some(_) => ToolResult::unusable("A person has to approve this call."),
+            None => ToolResult::unusable(format!("There is no tool '{}'.", call.name)),
+        }
+    }
+
+    async fn call_approved(
+        &self,
+        ctx: &TurnContext,
+        session: &str,
+        call: &ApprovedCall,
+    ) -> ToolResult {
+        let Some(tool) = self.approved(call) else {
+            return ToolResult::failure(format!(
+                "The call was not run: the MCP server '{}' of this request has no tool '{}', or cannot be reached.",
+                call.server_label, call.name
+            ));
+        };
+        let now = || ctx.environment.clock.unix();
+        let key = key(ctx, session, &call.id);
+        let asked = CallHash::of(&tool.server.identity(), call);
+        match self.approvals.claim(&key, &asked, now()).await {
+            ClaimedCall::Run => {
+                let result = tool.call(&call.arguments, Some(&call.id)).await;
+                self.approvals.end(&key, &result, now());
+                result
+            }
+            ClaimedCall::HasRun(result) => *result,
+            ClaimedCall::NotRun(why) => ToolResult::failure(why),
+        }
+    }
+}
+
+fn key(ctx: &TurnContext, session: &str, id: &str) -> ApprovalKey {
+    ApprovalKey {
+        owner: Arc::clone(&ctx.owner),
+        session: session.to_owned(),
+        id: id.to_owned(),
+    }
+}
+
+impl OfferedTool {
+    /// Calls the tool. `approval` is the item that asked a person for that, if one did.
+    async fn call(&self, arguments: &str, approval: Option<&str>) -> ToolResult {
+        let result = match parse_tool_arguments(arguments) {
+            Ok(parsed) => match self.server.call(&self.name, parsed).await {
+                Ok(result) => text_of(&result),
+                Err(error) => Err(shortened(&error.to_string())),
+            },
+            Err(_) => Err("The arguments of the call are not a JSON object.".to_owned()),
+        };
+        let redacted = |text: String| self.server.redacted(&text);
+        let result = result.map(redacted).map_err(redacted);
+        let item = self.item(arguments, approval, Some(&result));
+        let (text, failed) = match result {
+            Ok(text) => (text, false),
+            Err(why) => (why, true),
+        };
+        ToolResult {
+            text,
+            failed,
+            item: Some(item),
+            ..ToolResult::default()
+        }
+    }
+
+    /// A call as the client sees it.
+    fn item(
+        &self,
+        arguments: &str,
+        approval: Option<&str>,
+        result: Option<&Result<String, String>>,
+    ) -> HostedItem {
+        HostedItem::McpCall {
+            server_label: self.label.clone(),
+            name: self.name.clone(),
+            arguments: arguments.to_owned(),
+            output: result.and_then(|result| result.as_ref().ok().cloned()),
+            error: result.and_then(|result| result.as_ref().err().cloned()),
+            approval_request_id: approval.map(str::to_owned),
+        }
+    }
+}
+
+impl TurnTools for McpTurn {
+    fn has(&self, name: &str) -> bool {
+        self.tools.contains_key(name)
+    }
+
+    fn effect(&self, name: &str) -> ToolEffect {
+        let tool = self.tools.get(name);
+        ToolEffect {
+            is_read_only: tool.is_some_and(|tool| tool.is_read_only),
+            // The limit of all calls holds as well.
+            timeout: tool
+                .and_then(|tool| tool.limits.timeout)
+                .unwrap_or(Duration::MAX),
+        }
+    }
+
+    fn shown(&self, call: &WithheldCall) -> Option<HostedItem> {
+        Some(self.called(call)?.item(&call.arguments, None, None))
+    }
+
+    fn run<'r>(&'r self, _: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
+        Box::pin(self.call(call))
+    }
+
+    fn run_approved<'r>(
+        &'r self,
+        ctx: &'r TurnContext,
+        session: &'r str,
+        call: &'r ApprovedCall,
+    ) -> ToolFuture<'r> {
+        Box::pin(self.call_approved(ctx, session, call))
+    }
+
+    fn ask(&self, ctx: &TurnContext, session: &str, call: &ApprovedCall) {
+        if let Some(tool) = self.approved(call) {
+            let asked = CallHash::of(&tool.server.identity(), call);
+            let now = ctx.environment.clock.unix();
+            self.approvals.ask(key(ctx, session, &call.id), asked, now);
+        }
+    }
+
+    fn refuse<'r>(
+        &'r self,
+        ctx: &'r TurnContext,
+        session: &'r str,
+        calls: &'r [String],
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'r>> {
+        Box::pin(async move {
+            for id in calls {
+                let now = ctx.environment.clock.unix();
+                self.approvals.refuse(key(ctx, session, id), now).await;
+            }
+        })
+    }
+}

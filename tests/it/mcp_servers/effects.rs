@@ -1,0 +1,122 @@
+//! What becomes of calls that fail, and of calls with effects.
+use kit::mcp::{McpAnswer, McpPlayer, tool};
+use kit::player::PlayerWire;
+use serde_json::{Value, json};
+
+use super::{McpClient, allowing, defined, kinds, proxy, request, start};
+use crate::artifacts::in_turns::result;
+use crate::faults::{answer, player};
+use crate::stored::says;
+use crate::web_search::web::call;
+
+async fn answering(call_answer: McpAnswer) -> McpPlayer {
+    let server = McpPlayer::start(vec![tool("change", false)], move |_, _| call_answer.clone());
+    server.await.unwrap()
+}
+
+/// Promise: A call of a tool of an MCP server that fails, in whatever way, is made once, is shown
+/// with its error, and is told to the model, which goes on.
+#[kit::test(on_each_wire)]
+async fn a_call_that_fails_is_made_once_and_told(wire: PlayerWire) {
+    for client in McpClient::ALL {
+        for (call_answer, expected) in [
+            (McpAnswer::failure("the disk is full"), "the disk is full"),
+            (
+                McpAnswer::Error(json!({"code": -32_000, "message": "no such row"})),
+                "no such row",
+            ),
+            (McpAnswer::Status(500), "HTTP 500"),
+            // The connection breaks when the server may have done it already.
+            (
+                McpAnswer::Raw(String::new()),
+                "connection to the server has ended",
+            ),
+            (McpAnswer::Silence, "took longer than 2s"),
+        ] {
+            let server = answering(call_answer.clone()).await;
+            let player = player(wire).await;
+            let proxy = start(
+                &player,
+                allowing(&[&server]).tables("[tools]\ncall_timeout = \"2s\""),
+            )
+            .await;
+            player.push(answer(json!([call(
+                "c1",
+                "db__change",
+                &json!({"q": "x"})
+            )])));
+            player.push(says("It failed."));
+            let asked = request("hi", &[defined("db", &server)]);
+            let response = client.ask(&proxy, &asked).await;
+            assert_eq!(
+                response["status"], "completed",
+                "{client:?} {call_answer:?}"
+            );
+            assert_eq!(kinds(&response), ["mcp_list_tools", "mcp_call", "message"]);
+            let called = &response["output"][1];
+            assert_eq!(called["status"], "failed", "{called}");
+            let error = called["error"]["content"][0]["text"].as_str().unwrap();
+            assert!(error.contains(expected), "{call_answer:?}: {error}");
+            let told = result(&player.requests()[1], "c1");
+            assert!(told.contains(expected), "{call_answer:?}: {told}");
+            assert_eq!(server.calls().len(), 1, "{client:?} {call_answer:?}");
+        }
+    }
+}
+
+/// Promise: Equal calls of a tool that only reads are made once in an answer; those of a tool that
+/// may change something are each made.
+#[kit::test(on_each_wire)]
+async fn only_reads_are_answered_from_memory(wire: PlayerWire) {
+    for (is_read_only, expected) in [(true, 1), (false, 2)] {
+        let server = McpPlayer::start(vec![tool("add", is_read_only)], |_, _| {
+            McpAnswer::text("ok")
+        });
+        let server = server.await.unwrap();
+        let player = player(wire).await;
+        let proxy = proxy(&player, &server).await;
+        let part = json!({"q": "x"});
+        player.push(answer(json!([call("c1", "db__add", &part)])));
+        player.push(answer(json!([call("c2", "db__add", &part)])));
+        player.push(says("Done."));
+        proxy
+            .stream(&request("hi", &[defined("db", &server)]))
+            .await;
+        assert_eq!(server.calls().len(), expected, "{is_read_only}");
+    }
+}
+
+/// Promise: A call of a tool with effects is made only when the model's answer is complete: one
+/// that breaks off leaves none.
+#[kit::test(on_each_wire)]
+async fn an_answer_that_breaks_off_has_no_effects(wire: PlayerWire) {
+    let server = answering(McpAnswer::text("done")).await;
+    let player = player(wire).await;
+    let proxy = proxy(&player, &server).await;
+    let made = call("c1", "db__change", &json!({"q": "x"}));
+    player.push(answer(json!([{"text": "I"}, made, {"cut": "rst"}])));
+    let mut asked = request("hi", &[defined("db", &server)]);
+    asked["stream"] = json!(true);
+    let reply = proxy.post(&asked).await;
+    assert!(reply.body.contains("response.failed"), "{}", reply.body);
+    assert!(server.calls().is_empty());
+}
+
+/// A result as an event is read like any other.
+#[kit::test]
+async fn a_result_may_be_an_event() {
+    let content = json!({"content": [{"type": "text", "text": "done"}]});
+    let server = answering(McpAnswer::Event(content)).await;
+    let player = player(PlayerWire::Chat).await;
+    let proxy = proxy(&player, &server).await;
+    player.push(answer(json!([call(
+        "c1",
+        "db__change",
+        &json!({"q": "x"})
+    )])));
+    player.push(says("Done."));
+    let response: Value = proxy
+        .response(&request("hi", &[defined("db", &server)]))
+        .await;
+    assert_eq!(response["output"][1]["output"], "done", "{response}");
+}
