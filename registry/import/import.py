@@ -192,6 +192,7 @@ def docs_with_table():
 
 def row(name, file):
     keys = file.get("api_key_env", [])
+    keys = [keys] if isinstance(keys, str) else keys
     listed = str(len(file.get("models", []))) if file.get("models") else ""
     passthrough = "any" if file.get("passthrough") else ""
     parts = differences(file.get("quirks", {}))

@@ -391,8 +391,8 @@ fn script(random: &mut SeededRandom, quirks: &[QuirkLine]) -> Value {
 
 /// Promise: Of three quirks each that are drawn from the provider files the doctor finds 95 %, and
 /// on each file that it writes no request of a tool loop is refused, that of the Codex CLI neither;
-/// three keys are not drawn, `default_max_tokens`, `message_limit` and `cache_control`, and a small
-/// tool loop runs without them.
+/// four keys are not drawn, `web_search`, `default_max_tokens`, `message_limit` and
+/// `cache_control`, and a small tool loop runs without them.
 #[kit::test]
 async fn quirks_that_are_drawn_from_all_provider_files_are_found() {
     let lines: Vec<QuirkLine> = QuirkLine::all();

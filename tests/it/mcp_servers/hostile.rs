@@ -35,7 +35,11 @@ async fn a_hostile_list_costs_the_server_alone(wire: PlayerWire) {
         });
         let server = server.await.unwrap();
         let player = player(wire).await;
-        let setup = allowing(&[&server]).tables("[tools]\ncall_timeout = \"2s\"");
+        let mut setup = allowing(&[&server]);
+        // A busy machine needs a while for the others.
+        if matches!(list, McpAnswer::Silence) {
+            setup = setup.tables("[tools]\ncall_timeout = \"2s\"");
+        }
         let proxy = start(&player, setup).await;
         player.push(says("Done."));
         let response = proxy

@@ -64,11 +64,7 @@ impl ReadingWeb {
         let net = Arc::new(FixtureNet::new(server.address()));
         let dialler = Arc::clone(&net) as Arc<dyn Dialler>;
         let memory = ProcessMemory::new(limit);
-        let limits = FetchLimits {
-            head: Duration::from_millis(600),
-            ..FetchLimits::default()
-        };
-        let reader = WebReader::with_limits(&dialler, &tls(), &memory, settings, limits);
+        let reader = WebReader::new(&dialler, &tls(), &memory, settings);
         Self {
             net,
             server,
