@@ -12,7 +12,7 @@ use crate::turn::{Item, ItemKind};
 /// change.
 pub(crate) const INTERRUPTED: &str = "(The call was interrupted: it has no result.)";
 
-/// What is sent as the result of a call of this kind that has none.
+/// What is sent as the result of this call, which has none.
 pub(crate) fn missing_result(call: Option<&Item<'_>>) -> &'static str {
     match call.map(|call| call.kind) {
         Some(ItemKind::McpApprovalRequest) => {

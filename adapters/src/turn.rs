@@ -63,7 +63,7 @@ pub struct Turn<'a> {
     pub dropped_tools: Vec<String>,
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
-    /// What the model is told of tools of MCP servers that it does not get.
+    /// What the model is told of MCP servers that cannot be used.
     pub mcp_notice: Option<&'a str>,
     /// Whether the history names an artifact, so that the model may want to read it. Known only if
     /// there are tools that do.

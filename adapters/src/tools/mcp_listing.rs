@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 pub struct McpListing {
     /// The servers in the order of the request.
     pub servers: Vec<ListedMcpServer>,
-    /// What the model is told of tools that it does not get.
+    /// What the model is told of servers that cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notice: Option<String>,
-    /// The same for the notes of the turn, one for each.
+    /// The servers and tools that were left out or changed: a note of the turn for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }

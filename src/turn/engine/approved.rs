@@ -4,14 +4,12 @@
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
-use adapters::hidden_rounds::ConversationHash;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::turn::ApprovedCall;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::tool_loop::ToolLoop;
-use super::tools::{MAX_CALLS_AT_ONCE, NOT_RUN, run_call};
+use super::tools::{MAX_CALLS_AT_ONCE, NOT_RUN, outputs, run_call};
 use super::{Answer, Step};
 use crate::turn::tool_runner::{ToolEffect, ToolResult};
 
@@ -56,11 +54,7 @@ impl ApprovedCalls {
             return Ok(self.then);
         }
         answer.open_stream().await;
-        let source = &tools.history.source;
-        let said = answer.ctx.run_work(source.size(), || {
-            Ok::<_, Fault>(ConversationHash::of(&source.turn()?))
-        });
-        tools.said = said?;
+        tools.hash_conversation(answer.ctx)?;
         let calls: Vec<_> = self.calls.iter().map(withheld).collect();
         let mut texts = Vec::with_capacity(calls.len());
         for (place, (approved, call)) in self.calls.iter().zip(&calls).enumerate() {
@@ -72,15 +66,7 @@ impl ApprovedCalls {
             );
         }
         let results = answer.shorten_results(&mut tools, &calls, texts).await?;
-        let outputs = calls.iter().zip(results).map(|(call, result)| {
-            let output = json!({
-                "type": "function_call_output",
-                "call_id": call.id,
-                "output": result.text,
-            });
-            output.to_string().into()
-        });
-        let results: Vec<Arc<str>> = outputs.collect();
+        let results = outputs(&calls, &results);
         tools.record_round(&[], &results);
         tools.hidden.entries.extend(tools.shown.take());
         tools.remember();
@@ -136,9 +122,10 @@ impl Answer<'_> {
         self.send().await;
         let (ctx, runner) = (self.ctx, Arc::clone(&tools.tools));
         let session = tools.history.session.id.clone();
+        let most = tools.history.config.tools.call_timeout;
         let effect = ToolEffect {
             is_read_only: false,
-            timeout: tools.history.config.tools.call_timeout,
+            timeout: runner.effect(&call.name).timeout.min(most),
         };
         let not_run = if may_run {
             tools.check_approved(approved).err()

@@ -13,6 +13,7 @@ use adapters::tools::ProxyTool;
 use adapters::turn::ApprovedCall;
 use registry::RelayToolKind;
 
+use crate::turn::context::TurnContext;
 use crate::turn::routed_history::RoutedHistory;
 use crate::turn::tool_arguments;
 use crate::turn::tool_results::{ANSWER_TOKENS, MIN_ROUND_TOKENS};
@@ -124,6 +125,15 @@ impl ToolLoop {
             sources: Vec::new(),
             known_sources: HashSet::new(),
         }
+    }
+
+    /// Hashes the conversation up to this answer, whose items are added to it.
+    pub(super) fn hash_conversation(&mut self, ctx: &TurnContext) -> Result<(), Fault> {
+        let source = &self.history.source;
+        self.said = ctx.run_work(source.size(), || {
+            Ok::<_, Fault>(ConversationHash::of(&source.turn()?))
+        })?;
+        Ok(())
     }
 
     /// Decides what becomes of a call. `planned` are the calls of this round that are run.

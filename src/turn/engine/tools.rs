@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
-use adapters::hidden_rounds::ConversationHash;
 use adapters::responses::assembler::{HostedItem, RoundItem, WithheldCall};
 use adapters::token_count::text_tokens;
 use adapters::tools::ProxyTool;
@@ -52,11 +51,7 @@ impl Answer<'_> {
             return Err(Fault::new(Kind::Internal, message));
         }
         if tools.rounds == 1 {
-            let source = &tools.history.source;
-            let said = self.ctx.run_work(source.size(), || {
-                Ok::<_, Fault>(ConversationHash::of(&source.turn()?))
-            });
-            tools.said = said?;
+            tools.hash_conversation(self.ctx)?;
         }
         let calls: Vec<WithheldCall> = self.assembler.withheld_calls().cloned().collect();
         let ended = self.run_calls(&mut tools, &calls).await?;
@@ -69,15 +64,7 @@ impl Answer<'_> {
             .unzip();
         let results = self.shorten_results(&mut tools, &calls, texts).await?;
         self.keep_shown(&results, shown);
-        let outputs = calls.iter().zip(results).map(|(call, result)| {
-            let output = json!({
-                "type": "function_call_output",
-                "call_id": call.id,
-                "output": result.text,
-            });
-            output.to_string().into()
-        });
-        let results: Vec<Arc<str>> = outputs.collect();
+        let results = outputs(&calls, &results);
         if self.assembler.has_client_calls() {
             let now = self.ctx.environment.clock.unix();
             self.assembler
@@ -333,6 +320,19 @@ impl Answer<'_> {
             tools.remember();
         }
     }
+}
+
+/// The results of calls as items of a history.
+pub(super) fn outputs(calls: &[WithheldCall], results: &[ResultForModel]) -> Vec<Arc<str>> {
+    let outputs = calls.iter().zip(results).map(|(call, result)| {
+        let output = json!({
+            "type": "function_call_output",
+            "call_id": call.id,
+            "output": result.text,
+        });
+        output.to_string().into()
+    });
+    outputs.collect()
 }
 
 /// Runs a call with `run`. One that takes too long is dropped.
