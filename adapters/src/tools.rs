@@ -6,6 +6,7 @@
 //! back to the client's tools.
 
 mod called_name;
+mod deferred;
 mod definitions;
 mod hosted_search;
 pub(crate) mod left_out;
@@ -21,6 +22,8 @@ use registry::{EnumSet, RelayToolKind};
 use serde_json::value::RawValue;
 use strum::EnumCount;
 
+pub use self::deferred::{DeferredTool, DeferredTools};
+pub(crate) use self::deferred::{OfferedFrom, withdraw_unfound};
 pub(crate) use self::hosted_search::HostedSearch;
 pub use self::mcp_definition::{
     McpApproval, McpDefinition, McpMention, McpSecrets, McpToolFilter, take_secrets,
@@ -61,6 +64,10 @@ pub struct Tool<'a> {
     pub strict: Option<bool>,
     /// Whether a search has to find it first, or has found it.
     pub(crate) is_deferred: bool,
+    /// The tool of an MCP server that it is, if a search has to find it first, or has found it.
+    pub(crate) of_server: Option<&'a McpToolName>,
+    /// When it is offered, where the model searches for tools.
+    pub(crate) offered_from: OfferedFrom,
     /// Whether it runs in the proxy, and in place of which hosted tool.
     pub(crate) proxy: Option<ProxyToolUse>,
 }
@@ -147,8 +154,8 @@ pub struct Toolbox<'a> {
     has_short_function: bool,
     /// Whether the client offers a search for tools that it does not run itself.
     has_hosted_search: bool,
-    /// The tools and namespaces that a search of the history has found.
-    found: HashSet<String>,
+    /// The tools that a search of the history has found, by the namespaces and names of their calls.
+    found: HashSet<(String, String)>,
 }
 
 /// A definition of a tool or of a namespace, as the client sent it.
@@ -192,6 +199,8 @@ impl<'a> Toolbox<'a> {
             parameters,
             strict,
             is_deferred: false,
+            of_server: None,
+            offered_from: OfferedFrom::Beginning,
             proxy: None,
         });
     }
@@ -234,8 +243,7 @@ impl<'a> Toolbox<'a> {
     /// The wire names of the tools that the search which the client does not run itself can find.
     /// `None` if the client offers no such search.
     pub(crate) fn searchable(&self) -> Option<BTreeSet<String>> {
-        let deferred = self.tools.iter().filter(|tool| tool.is_deferred);
-        let names = deferred.map(|tool| tool.wire_name.clone());
+        let names = self.deferred().map(|(_, tool)| tool.wire_name.clone());
         self.has_hosted_search.then(|| names.collect())
     }
 

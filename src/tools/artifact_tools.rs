@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use adapters::plan::output::without_cut_line;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
-use adapters::tools::{ProviderToolUse, ProxyTool};
+use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use arc_swap::ArcSwap;
 use rmcp::model::CallToolRequestParams;
@@ -85,10 +85,8 @@ fn definitions() -> Vec<ProxyTool> {
                 name: tool.name.into_owned(),
                 description: tool.description.unwrap_or_default().into_owned(),
                 parameters: Value::Object(schema).to_string(),
-                in_place_of: None,
-                provider_tool: ProviderToolUse::default(),
-                needs_approval: None,
                 reads_artifacts: true,
+                ..ProxyTool::default()
             }
         })
         .collect()

@@ -99,7 +99,7 @@ pub use sink::{EventLog, LogFuture, error_message};
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use stream::{EventStream, LAST_EVENT_ROOM};
 pub use tool_arguments::{
-    from_object as tool_arguments_from_object, parse as parse_tool_arguments,
+    from_object as tool_arguments_from_object, parse as parse_tool_arguments, whole_number,
 };
 pub use tool_runner::{
     CallRecord, CallSource, ListFuture, McpTools, RecordedToolCall, ToolEffect, ToolFuture,

@@ -1,6 +1,7 @@
 //! The arguments of a call of a tool that runs in the proxy, held against the schema of the tool.
 
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Value};
 
 /// The most bytes of the arguments of a call.
@@ -55,6 +56,23 @@ pub fn parse<A: DeserializeOwned>(arguments: &str) -> serde_json::Result<A> {
 pub fn from_object<A: DeserializeOwned>(arguments: Map<String, Value>) -> serde_json::Result<A> {
     let given = arguments.into_iter().filter(|(_, value)| !value.is_null());
     serde_json::from_value(Value::Object(given.collect()))
+}
+
+/// A whole number, which some models write as `7.0`.
+pub fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let number = serde_json::Number::deserialize(from)?;
+    let number = number.as_f64().unwrap_or_default();
+    if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
+        return Err(de::Error::custom(
+            "a whole number from 0 to 4294967295 is expected",
+        ));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is in range"
+    )]
+    Ok(number as u32)
 }
 
 #[cfg(test)]

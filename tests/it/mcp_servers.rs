@@ -2,6 +2,7 @@
 mod allowed;
 mod approvals;
 mod calls;
+mod deferred;
 mod effects;
 mod hostile;
 mod next_turn;

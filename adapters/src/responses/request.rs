@@ -25,7 +25,7 @@ use crate::plan::output;
 use crate::purpose::Purpose;
 use crate::shared_text::SharedText;
 use crate::stop_flag::StopFlag;
-use crate::tools::{McpListing, ProxyTool, ToolChoice};
+use crate::tools::{McpListing, ProxyTool, ToolChoice, withdraw_unfound};
 use crate::turn::{Continuation, Item, Turn};
 
 pub use self::continuation::{
@@ -334,23 +334,30 @@ impl TurnSource {
         let sources = self.round_sources.iter().map(|(_, source)| source);
         turn.known_sources.extend(sources);
         let mut of_rounds = turn.items.iter().skip(first);
-        if of_rounds.any(|item| self.is_chosen_call(item)) {
+        if of_rounds.any(|item| self.is_chosen_call(&turn, item)) {
             turn.tool_choice = std::mem::take(&mut turn.tool_choice).relaxed();
         }
         if turn.tool_choice != ToolChoice::None {
             self.offer_proxy_tools(&mut turn);
         }
+        withdraw_unfound(&mut turn);
         compact::apply_purpose(&mut turn, &self.purpose);
         Ok(turn)
     }
 
     /// Whether an item is a call that `tool_choice` may have asked for. One that reads an artifact
     /// is not: the client knows nothing of these tools, and its choice holds until the model has
-    /// made it.
-    fn is_chosen_call(&self, item: &Item<'_>) -> bool {
+    /// made it. A search for tools is one only if the choice names it.
+    fn is_chosen_call(&self, turn: &Turn<'_>, item: &Item<'_>) -> bool {
         let name = item.name();
-        let reads = |tool: &ProxyTool| tool.reads_artifacts && Some(&*tool.name) == name.as_deref();
-        item.kind.is_call() && !self.tools.iter().any(reads)
+        let is_it = |other: Option<&str>| other.is_some() && other == name.as_deref();
+        let reads = |tool: &ProxyTool| tool.reads_artifacts && is_it(Some(&tool.name));
+        let named = match &turn.tool_choice {
+            ToolChoice::Named(name) => Some(name.as_str()),
+            _ => None,
+        };
+        let is_search = is_it(turn.tools.search_function()) && !is_it(named);
+        item.kind.is_call() && !is_search && !self.tools.iter().any(reads)
     }
 
     /// Adds the tools of the proxy that stand for no hosted tool. Those that read artifacts are
@@ -358,7 +365,8 @@ impl TurnSource {
     fn offer_proxy_tools<'a>(&'a self, turn: &mut Turn<'a>) {
         let readers = || self.tools.iter().filter(|tool| tool.reads_artifacts);
         let clients_read = readers().any(|tool| turn.tools.has_client_tool(&tool.name));
-        let own = self.tools.iter().filter(|tool| tool.in_place_of.is_none());
+        let own = self.tools.iter();
+        let own = own.filter(|tool| tool.in_place_of.is_none() && !tool.finds_tools);
         for tool in own.filter(|tool| !(tool.reads_artifacts && clients_read)) {
             let added = turn.tools.add_proxy_tool(tool);
             turn.withheld_tools.extend(added);

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use crate::responses::request::TurnSource;
     use crate::stop_flag::StopReason;
-    use crate::tools::{ProviderToolUse, ProxyTool};
+    use crate::tools::ProxyTool;
 
     #[test]
     fn reading_the_items_of_a_body_can_be_stopped() {
@@ -279,9 +279,7 @@ mod tests {
             description: String::new(),
             parameters: "{}".to_owned(),
             in_place_of: Some(RelayToolKind::WebSearch),
-            provider_tool: ProviderToolUse::default(),
-            needs_approval: None,
-            reads_artifacts: false,
+            ..ProxyTool::default()
         };
         let source = TurnSource::new(body.to_string()).with_proxy_tools(vec![search]);
         let source = source.with_mcp_listing(Arc::default());

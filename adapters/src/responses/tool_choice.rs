@@ -48,6 +48,9 @@ pub(super) fn read_tool_choice(
         return allowed_tools(&nested.transpose()?.unwrap_or(fields), toolbox, dropped);
     }
     if let Some(names) = searched_tools(&fields, toolbox) {
+        if let Some(search) = toolbox.search_function() {
+            return Ok(ToolChoice::Named(search.to_owned()));
+        }
         // The search itself is no function. What it finds is called at once.
         let required = !names.is_empty();
         return Ok(if required {
@@ -211,7 +214,9 @@ fn searched_tools(
     if !is_search || runs_at_client {
         return None;
     }
-    toolbox.searchable()
+    let mut names = toolbox.searchable()?;
+    names.extend(toolbox.search_function().map(str::to_owned));
+    Some(names)
 }
 
 /// The tools of an MCP server, if `fields` describe one to which the proxy connects. A server that

@@ -4,8 +4,8 @@
 //! string argument, `input`; the built-in client tools (`local_shell`, `shell`,
 //! `apply_patch`, client-side `tool_search`) become functions with fixed schemas; a
 //! namespace prefixes the names of its tools. A search that the client does not run needs no
-//! function: all tools are offered, and the assembler writes its items. Other hosted tools, such
-//! as web search, run in the proxy where it can run them, and are dropped elsewhere.
+//! function where few tools are deferred: all are offered, and the assembler writes its items. Other
+//! hosted tools, such as web search, run in the proxy where it can run them, and are dropped elsewhere.
 
 use std::borrow::Cow;
 
@@ -64,7 +64,12 @@ impl<'a> Toolbox<'a> {
         found: bool,
         dropped: &mut Vec<String>,
     ) -> Result<(), Fault> {
-        match add_all(list, None, found, self, dropped) {
+        let listed = ListedDefinitions {
+            namespace: None,
+            is_found: found,
+            is_deferred: found,
+        };
+        match add_all(list, listed, self, dropped) {
             Err(fault) if found && fault.code() == Some(TOO_MANY) => {
                 dropped.push("tool of a search".to_owned());
             }
@@ -83,10 +88,19 @@ impl<'a> Toolbox<'a> {
     }
 }
 
+/// What the tools of a list have in common.
+#[derive(Clone, Copy)]
+struct ListedDefinitions<'l> {
+    namespace: Option<&'l str>,
+    /// Whether a search has found them.
+    is_found: bool,
+    /// Whether a search has to find them, or has found them.
+    is_deferred: bool,
+}
+
 fn add_all<'a>(
     list: &'a RawValue,
-    namespace: Option<&str>,
-    deferred: bool,
+    listed: ListedDefinitions<'_>,
     toolbox: &mut Toolbox<'a>,
     dropped: &mut Vec<String>,
 ) -> Result<(), Fault> {
@@ -96,12 +110,18 @@ fn add_all<'a>(
             return Err(too_many_tools());
         }
         place += 1;
-        let (before, is_deferred) = (toolbox.len(), deferred || json::is_true(tool.defer_loading));
-        add(&tool, (namespace, is_deferred, place - 1), toolbox, dropped)?;
-        if namespace.is_none() && deferred {
-            toolbox
-                .found
-                .extend(string_value(tool.name).map(Cow::into_owned));
+        let before = toolbox.len();
+        let is_deferred = listed.is_deferred || json::is_true(tool.defer_loading);
+        let of_tool = ListedDefinitions {
+            is_deferred,
+            ..listed
+        };
+        add(&tool, of_tool, place - 1, toolbox, dropped)?;
+        if listed.is_found
+            && let Some(name) = string_value(tool.name)
+        {
+            let namespace = listed.namespace.unwrap_or(&name).to_owned();
+            toolbox.found.insert((namespace, name.into_owned()));
         }
         if is_deferred {
             for tool in toolbox.tools.iter_mut().skip(before) {
@@ -129,10 +149,12 @@ fn too_many_tools() -> Fault {
 
 fn add<'a>(
     tool: &ToolFields<'a>,
-    (namespace, deferred, place): (Option<&str>, bool, usize),
+    listed: ListedDefinitions<'_>,
+    place: usize,
     toolbox: &mut Toolbox<'a>,
     dropped: &mut Vec<String>,
 ) -> Result<(), Fault> {
+    let ListedDefinitions { namespace, .. } = listed;
     let kind = tool.kind.as_deref().unwrap_or("function");
     let name = string_value(tool.name).filter(|name| !name.is_empty());
     if name
@@ -181,7 +203,11 @@ fn add<'a>(
         "namespace" if namespace.is_none() => {
             let name = named()?;
             if let Some(tools) = tool.tools {
-                add_all(tools, Some(&name), deferred, toolbox, dropped)?;
+                let inside = ListedDefinitions {
+                    namespace: Some(&name),
+                    ..listed
+                };
+                add_all(tools, inside, toolbox, dropped)?;
             }
         }
         "tool_search" if tool.execution.as_deref() == Some("client") => {
@@ -207,6 +233,8 @@ fn add<'a>(
             constant(APPLY_PATCH_PARAMETERS),
             None,
         ),
+        // The name of a server that the request has, and of its tools.
+        "mcp" if listed.is_found => {}
         other if namespace.is_none() && toolbox.takes_hosted(other) => {}
         other => {
             if namespace.is_none() {

@@ -1,6 +1,6 @@
-//! The search for tools that OpenAI runs itself, emulated: the model is offered all tools, and
-//! when it calls one that was deferred, the client gets the items of the search that would have
-//! found it.
+//! The search for tools that OpenAI runs itself, where the model does not search: it is offered all
+//! tools, and when it calls one that was deferred, the client gets the items of the search that
+//! would have found it.
 
 use std::collections::HashMap;
 
@@ -27,18 +27,20 @@ impl HostedSearch {
         if !toolbox.has_hosted_search {
             return None;
         }
+        let is_wanted = |tool: &Tool<'_>| {
+            let target = tool.called_target();
+            let called = (target.namespace.unwrap_or_default(), target.name);
+            tool.is_deferred && !toolbox.found.contains(&called)
+        };
         let mut search = Self::default();
         for definition in &toolbox.definitions {
             let Some(members) = Members::read(definition.raw.get()) else {
                 continue;
             };
             let name = members.text("name").unwrap_or_default();
-            if toolbox.found.contains(name.as_ref()) {
-                continue;
-            }
             let is_namespace = members.text("type").is_some_and(|kind| kind == "namespace");
             if !is_namespace {
-                let tool = toolbox.get(None, &name);
+                let tool = toolbox.get(None, &name).filter(|tool| is_wanted(tool));
                 search.add(&name, tool, definition.raw.get().to_owned());
                 continue;
             }
@@ -46,7 +48,7 @@ impl HostedSearch {
             let deferred = |raw: &RawValue| {
                 let tool = Members::read(raw.get())?;
                 let tool = toolbox.get(Some(name.as_ref()), &tool.text("name")?)?;
-                tool.is_deferred.then_some(tool)
+                is_wanted(tool).then_some(tool)
             };
             let found = all
                 .into_iter()
@@ -60,10 +62,10 @@ impl HostedSearch {
         Some(search)
     }
 
-    /// Adds a definition and the deferred tools that it defines, if there are any.
+    /// Adds a definition and the tools that it defines, if there are any.
     fn add<'t>(&mut self, path: &str, tools: impl IntoIterator<Item = &'t Tool<'t>>, json: String) {
         let mut has_tools = false;
-        for tool in tools.into_iter().filter(|tool| tool.is_deferred) {
+        for tool in tools {
             let target = tool.called_target();
             let called = (target.namespace.unwrap_or_default(), target.name);
             self.paths.insert(called, path.to_owned());
@@ -71,6 +73,23 @@ impl HostedSearch {
         }
         if has_tools {
             self.by_path.entry(path.to_owned()).or_default().push(json);
+        }
+    }
+
+    /// Takes out the tools that the model itself has found, by the `tools` of a
+    /// `tool_search_output`.
+    pub(crate) fn forget(&mut self, list: &str) {
+        let list: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default();
+        for definition in list.into_iter().filter_map(|raw| Members::read(raw.get())) {
+            let name = definition.text("name").unwrap_or_default();
+            let inside = json::list::<&RawValue>(definition.get("tools"));
+            let inside = inside.into_iter().filter_map(|raw| {
+                let tool = Members::read(raw.get())?;
+                Some(tool.text("name")?.into_owned())
+            });
+            for tool in inside.chain([name.to_string()]) {
+                self.paths.remove(&(name.to_string(), tool));
+            }
         }
     }
 

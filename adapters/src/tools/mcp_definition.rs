@@ -33,6 +33,8 @@ pub struct McpDefinition {
     pub allowed: Option<McpToolFilter>,
     /// Which calls a person has to approve.
     pub approval: McpApproval,
+    /// Whether its tools are not offered until a search finds them.
+    pub is_deferred: bool,
 }
 
 /// Some of the tools of a server.
@@ -221,6 +223,7 @@ impl McpDefinition {
         {
             return Err(wrong(place, "defer_loading", "true or false"));
         }
+        let is_deferred = json::is_true(server.get("defer_loading"));
         let allowed = server.present("allowed_tools");
         let allowed = allowed.map(|raw| filter(raw, place, "allowed_tools"));
         Ok(Self {
@@ -229,6 +232,7 @@ impl McpDefinition {
             server_url: text("server_url")?,
             allowed: allowed.transpose()?,
             approval: approval(server, place)?,
+            is_deferred,
         })
     }
 

@@ -13,7 +13,7 @@ use crate::members::Members;
 use crate::text::Text;
 
 /// A tool that runs in the proxy: what the model is told about it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProxyTool {
     /// The name of the function.
@@ -36,6 +36,14 @@ pub struct ProxyTool {
     /// Whether it reads artifacts: it is offered only where the model sees the id of one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads_artifacts: bool,
+    /// Whether it finds deferred tools: it is offered only where the client defers enough of them,
+    /// and its description ends with their names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub finds_tools: bool,
+    /// The tool of an MCP server that is offered only once a search has found it, if the model
+    /// searches for tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<McpToolName>,
 }
 
 /// A tool of an MCP server.
@@ -73,7 +81,7 @@ fn is_default(provider_tool: &ProviderToolUse) -> bool {
 impl ProxyTool {
     /// The beginning of the name of a function that is renamed because the client has a tool of its
     /// name.
-    const RENAMED: &str = "hosted_";
+    pub(super) const RENAMED: &str = "hosted_";
 
     /// The name of the call with which a provider asks for its own search. The result of the call
     /// is its own arguments; then the provider searches. No model is offered a function of this
@@ -99,13 +107,15 @@ pub(crate) enum ProxyToolUse {
     ///
     /// [`Plan::artifact_tools`]: crate::plan::Plan::artifact_tools
     WithArtifacts,
+    /// Where the model searches for tools, and the provider does not run that search itself.
+    ToolSearch,
 }
 
 impl ProxyToolUse {
     /// The hosted tool for which it stands.
     pub(crate) fn hosted(self) -> Option<RelayToolKind> {
         match self {
-            Self::Always | Self::WithArtifacts => None,
+            Self::Always | Self::WithArtifacts | Self::ToolSearch => None,
             Self::InPlaceOf(kind) | Self::Echo(kind) => Some(kind),
         }
     }
@@ -171,6 +181,7 @@ impl<'a> Toolbox<'a> {
         self.add(target, Some(description), parameters, None);
         if let Some(added) = self.tools.last_mut() {
             added.proxy = Some(proxy);
+            added.of_server = tool.deferred.as_ref();
         }
         runs_at_once
     }
@@ -193,7 +204,10 @@ impl<'a> Toolbox<'a> {
         let mut uses = self.tools.iter().filter_map(|tool| tool.proxy);
         uses.any(|used| match used {
             ProxyToolUse::WithArtifacts => artifact_tools,
-            ProxyToolUse::Always | ProxyToolUse::InPlaceOf(_) | ProxyToolUse::Echo(_) => true,
+            ProxyToolUse::Always
+            | ProxyToolUse::InPlaceOf(_)
+            | ProxyToolUse::Echo(_)
+            | ProxyToolUse::ToolSearch => true,
         })
     }
 

@@ -35,6 +35,7 @@ use crate::tools::artifact_tools::ArtifactTools;
 use crate::tools::combined::CombinedTools;
 use crate::tools::live::LiveWebTools;
 use crate::tools::mcp_servers::McpServers;
+use crate::tools::tool_search::ToolSearch;
 use crate::tools::web_search::WebSearchTool;
 use crate::turn::{RunningTurns, Service};
 use crate::upstream::discovery::keeper::DiscoveryKeeper;
@@ -111,6 +112,7 @@ impl Server {
             Arc::new(search),
             Arc::new(reading),
             Arc::clone(&servers) as _,
+            Arc::new(ToolSearch::default()),
         ]);
         capture.set_tools(Arc::new(tools));
         let service = Service::new(

@@ -221,6 +221,7 @@ fn hosted_texts(item: &mut HostedItem) -> Vec<&mut String> {
             tools,
             error,
         } => [server_label, tools].into_iter().chain(error).collect(),
+        HostedItem::ToolSearchCall { paths, tools } => paths.iter_mut().chain([tools]).collect(),
     }
 }
 

@@ -91,17 +91,19 @@ impl McpOffer {
     fn add(&mut self, asked: &AskedServer, tool: &ListedTool) {
         let name = self.free_name(&asked.definition.label, &tool.name);
         let needs_approval = asked.needs_approval(tool);
+        let full_name = McpToolName {
+            server_label: asked.definition.label.clone(),
+            name: tool.name.clone(),
+        };
         self.functions.push(ProxyTool {
             name: name.clone(),
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
             in_place_of: Some(RelayToolKind::Mcp),
             provider_tool: ProviderToolUse::Never,
-            needs_approval: needs_approval.then(|| McpToolName {
-                server_label: asked.definition.label.clone(),
-                name: tool.name.clone(),
-            }),
-            reads_artifacts: false,
+            needs_approval: needs_approval.then(|| full_name.clone()),
+            deferred: asked.definition.is_deferred.then_some(full_name),
+            ..ProxyTool::default()
         });
         let tool = OfferedTool {
             label: asked.definition.label.clone(),

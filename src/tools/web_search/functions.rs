@@ -19,8 +19,7 @@ pub(super) fn all(provider_tool: ProviderToolUse) -> Vec<ProxyTool> {
         parameters: parameters.to_owned(),
         in_place_of: Some(RelayToolKind::WebSearch),
         provider_tool,
-        needs_approval: None,
-        reads_artifacts: false,
+        ..ProxyTool::default()
     };
     vec![
         function(SEARCH, SEARCH_DESCRIPTION, SEARCH_PARAMETERS),
@@ -38,8 +37,7 @@ pub(super) fn echo() -> ProxyTool {
         parameters: "{}".to_owned(),
         in_place_of: Some(RelayToolKind::WebSearch),
         provider_tool: ProviderToolUse::Always,
-        needs_approval: None,
-        reads_artifacts: false,
+        ..ProxyTool::default()
     }
 }
 

@@ -8,7 +8,7 @@ use adapters::cited_source::CitedSource;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::ProxyTool;
 use parking_lot::Mutex;
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::functions::{FIND, OPEN, SEARCH};
@@ -28,6 +28,7 @@ use crate::tools::web::shown::{
 };
 use crate::turn::{
     CallRecord, ToolEffect, ToolFuture, ToolResult, TurnContext, TurnTools, parse_tool_arguments,
+    whole_number,
 };
 
 /// How long a search may take: all search engines together, and a little to say so.
@@ -421,23 +422,6 @@ impl TurnTools for SearchTurn {
     fn take_cost(&self) -> f64 {
         std::mem::take(&mut *self.cost.lock())
     }
-}
-
-/// A whole number, which some models write as `7.0`.
-fn whole_number<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    let number = serde_json::Number::deserialize(from)?;
-    let number = number.as_f64().unwrap_or_default();
-    if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
-        return Err(de::Error::custom(
-            "a whole number from 0 to 4294967295 is expected",
-        ));
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is in range"
-    )]
-    Ok(number as u32)
 }
 
 /// The domains of a search: those of the model, as far as the client allows them.

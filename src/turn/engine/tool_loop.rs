@@ -75,6 +75,8 @@ pub(super) struct EndedCall {
     /// See [`ToolResult::unusable`].
     pub(super) unusable: bool,
     pub(super) shown: Vec<ShownSource>,
+    /// The item that offers what it has found, if it was a search for tools.
+    pub(super) found_tools: Option<Arc<str>>,
 }
 
 /// A part of a result that shows a source.

@@ -58,13 +58,16 @@ impl Answer<'_> {
         if !self.assembler.has_client_calls() {
             tools.count_unusable_round(&ended)?;
         }
+        let found_tools = ended.iter().filter_map(|call| call.found_tools.clone());
+        let found_tools: Vec<Arc<str>> = found_tools.collect();
         let (texts, shown) = ended
             .into_iter()
             .map(|call| (call.text, call.shown))
             .unzip();
         let results = self.shorten_results(&mut tools, &calls, texts).await?;
         self.keep_shown(&results, shown);
-        let results = outputs(&calls, &results);
+        let mut results = outputs(&calls, &results);
+        results.extend(found_tools);
         if self.assembler.has_client_calls() {
             let now = self.ctx.environment.clock.unix();
             self.assembler
@@ -243,7 +246,9 @@ impl Answer<'_> {
                 }
             };
             let shown = self.record_call(tools, call, status, &result, began..ended);
+            let found = result.item.as_ref().and_then(HostedItem::found_tools);
             results.push(EndedCall {
+                found_tools: found.map(Arc::from),
                 text: result.text,
                 unusable: result.unusable,
                 shown,

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use adapters::responses::assembler::{HostedItem, WithheldCall};
-use adapters::tools::{ProviderToolUse, ProxyTool};
+use adapters::tools::ProxyTool;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -133,10 +133,7 @@ impl ScriptedTools {
                 name: tool.name.to_owned(),
                 description: format!("The tool {} of the proxy.", tool.name),
                 parameters: r#"{"type":"object","properties":{"q":{"type":"string"}}}"#.to_owned(),
-                in_place_of: None,
-                provider_tool: ProviderToolUse::default(),
-                needs_approval: None,
-                reads_artifacts: false,
+                ..ProxyTool::default()
             })
             .collect()
     }

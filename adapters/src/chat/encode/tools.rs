@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::plan::Plan;
 use crate::schema;
-use crate::tools::{ProxyToolUse, Tool, ToolChoice, extend_artifact_tools};
+use crate::tools::{OfferedFrom, ProxyToolUse, Tool, ToolChoice, extend_artifact_tools};
 use crate::turn::Turn;
 
 /// The tools to offer, and the provider's own search in place of those that search: none if the
@@ -26,12 +26,13 @@ pub(super) fn offered_tools<'t, 'a>(
     }
     let search = provider_search::used(body.turn, body.model, quirks);
     let tools = body.turn.tools.iter().filter(|tool| match tool.proxy {
-        None | Some(ProxyToolUse::Always) => true,
+        _ if tool.offered_from == OfferedFrom::Never => false,
+        None | Some(ProxyToolUse::Always | ProxyToolUse::ToolSearch) => true,
         Some(ProxyToolUse::InPlaceOf(_)) => search.is_none(),
         Some(ProxyToolUse::Echo(_)) => false,
         Some(ProxyToolUse::WithArtifacts) => plan.artifact_tools,
     });
-    let tools = match &body.turn.tool_choice {
+    let mut tools: Vec<&Tool<'_>> = match &body.turn.tool_choice {
         ToolChoice::Allowed { names, .. } => tools
             .filter(|tool| names.contains(&tool.wire_name))
             .collect(),
@@ -39,6 +40,7 @@ pub(super) fn offered_tools<'t, 'a>(
             tools.collect()
         }
     };
+    tools.sort_by_key(|tool| tool.offered_from);
     (tools, search)
 }
 

@@ -14,7 +14,7 @@ use crate::notes::Notes;
 use crate::plan::Plan;
 use crate::schema::{self, ReferenceRoom};
 use crate::tools::{
-    ProxyToolUse, Tool, ToolChoice, ToolDefinition, ToolKind, extend_artifact_tools,
+    OfferedFrom, ProxyToolUse, Tool, ToolChoice, ToolDefinition, ToolKind, extend_artifact_tools,
 };
 use crate::turn::Turn;
 
@@ -45,6 +45,7 @@ pub(super) fn push(
             list.push_definition(definition)?;
         }
         list.push_proxy_tools(plan);
+        list.push_found_tools();
     }
     let part = list.artifact_tools;
     let (list, beyond, start) = (list.out, list.beyond, body.out.len());
@@ -102,7 +103,7 @@ struct ToolList<'l, 'a> {
 
 impl<'a> ToolList<'_, 'a> {
     fn push_definition(&mut self, definition: &ToolDefinition<'a>) -> Result<(), Fault> {
-        let searches = self.quirks.tools.contains(RelayToolKind::ToolSearch);
+        let searches = self.searches();
         let plain = schema::without_encryption(definition.raw.get());
         let json = plain.as_deref().unwrap_or(definition.raw.get());
         let Some(members) = Members::read(json) else {
@@ -148,7 +149,9 @@ impl<'a> ToolList<'_, 'a> {
             // The functions in its place follow.
             None if RelayToolKind::of_definition(&kind).is_some_and(RelayToolKind::is_hosted) => {}
             None => {
-                if let Some(tool) = self.turn.tools.get(None, &name) {
+                // The search of the proxy has the name of the definition that it stands for.
+                let tool = self.turn.tools.get(None, &name);
+                if let Some(tool) = tool.filter(|tool| tool.proxy.is_none()) {
                     self.push_function(tool, definition);
                     check_size(self.out.len(), "tools")?;
                 }
@@ -164,7 +167,10 @@ impl<'a> ToolList<'_, 'a> {
             let is_wanted = match tool.proxy {
                 None | Some(ProxyToolUse::Echo(_)) => false,
                 Some(ProxyToolUse::Always) => true,
-                Some(ProxyToolUse::InPlaceOf(kind)) => !self.quirks.tools.contains(kind),
+                Some(ProxyToolUse::InPlaceOf(kind)) => {
+                    !self.quirks.tools.contains(kind) && self.is_offered_at_once(tool)
+                }
+                Some(ProxyToolUse::ToolSearch) => !self.searches(),
                 // One place is left for a tool that has to be called.
                 Some(ProxyToolUse::WithArtifacts) => plan.artifact_tools && self.room > 1,
             };
@@ -178,6 +184,35 @@ impl<'a> ToolList<'_, 'a> {
                 extend_artifact_tools(&mut self.artifact_tools, tool, at);
             }
         }
+    }
+
+    /// Writes the tools that a search of the proxy has found, in the order of the searches.
+    fn push_found_tools(&mut self) {
+        let is_found = |tool: &&Tool<'_>| matches!(tool.offered_from, OfferedFrom::Found(_));
+        let turn = self.turn;
+        let mut found: Vec<&Tool<'a>> = turn.tools.iter().filter(is_found).collect();
+        found.sort_by_key(|tool| tool.offered_from);
+        for tool in found {
+            if is_allowed(tool, turn, self.quirks)
+                && !self.searches()
+                && self.written.insert(tool.wire_name.clone())
+            {
+                let (rules, room) = (self.quirks.schema, &mut *self.reference_room);
+                let parameters = tool.parameters;
+                let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, rules, room));
+                self.push_new_function(tool, fitted.as_deref());
+            }
+        }
+    }
+
+    /// Whether the provider knows searches for tools, so that the proxy runs none.
+    fn searches(&self) -> bool {
+        self.quirks.tools.contains(RelayToolKind::ToolSearch)
+    }
+
+    /// Whether the model gets a tool without a search of the proxy.
+    fn is_offered_at_once(&self, tool: &Tool<'_>) -> bool {
+        tool.offered_from == OfferedFrom::Beginning || self.searches()
     }
 
     fn push_raw(&mut self, name: &str, json: &str) {
@@ -202,7 +237,9 @@ impl<'a> ToolList<'_, 'a> {
 
     /// Writes a tool as a function, with the client's bytes if nothing has to change.
     fn push_function(&mut self, tool: &Tool<'a>, definition: &ToolDefinition<'a>) {
-        if !is_allowed(tool, self.turn, self.quirks) || !self.written.insert(tool.wire_name.clone())
+        if !is_allowed(tool, self.turn, self.quirks)
+            || !self.is_offered_at_once(tool)
+            || !self.written.insert(tool.wire_name.clone())
         {
             return;
         }

@@ -1,8 +1,8 @@
 //! Hosted items: the calls of tools that run here and not at the client. The client sees them and
 //! has nothing to answer.
 //!
-//! The items and their events are those of OpenAI's API reference (`web_search_call`, `mcp_call`
-//! and `mcp_list_tools`).
+//! The items and their events are those of OpenAI's API reference (`web_search_call`, `mcp_call`,
+//! `mcp_list_tools`, and `tool_search_call` with the `tool_search_output` behind it).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -49,6 +49,13 @@ pub enum HostedItem {
         /// Why there is no list.
         error: Option<String>,
     },
+    /// `tool_search_call`: a search for tools. Its `tool_search_output` follows.
+    ToolSearchCall {
+        /// The paths that were found, a namespace, a server or a function each; none at first.
+        paths: Vec<String>,
+        /// The definitions that were found, as a JSON list.
+        tools: String,
+    },
 }
 
 /// A hosted item that is open.
@@ -81,11 +88,23 @@ impl HostedItem {
         }
     }
 
+    /// The item of a history that offers the tools which a search has found, as JSON.
+    pub fn found_tools(&self) -> Option<String> {
+        let Self::ToolSearchCall { tools, .. } = self else {
+            return None;
+        };
+        let mut item = br#"{"type":"tool_search_output""#.to_vec();
+        push_search_fields(&mut item, "completed");
+        json::raw_field(&mut item, "tools", tools);
+        item.push(b'}');
+        Some(String::from_utf8_lossy(&item).into_owned())
+    }
+
     /// The item of a call that has failed for this reason, if its kind shows one.
     #[must_use]
     pub fn with_error(mut self, why: &str) -> Self {
         match &mut self {
-            Self::WebSearchCall { .. } => {}
+            Self::WebSearchCall { .. } | Self::ToolSearchCall { .. } => {}
             Self::McpCall { error, .. } | Self::McpListTools { error, .. } => {
                 *error = Some(why.to_owned());
             }
@@ -96,7 +115,7 @@ impl HostedItem {
     /// Whether it shows a failure.
     pub(super) fn is_failure(&self) -> bool {
         match self {
-            Self::WebSearchCall { .. } => false,
+            Self::WebSearchCall { .. } | Self::ToolSearchCall { .. } => false,
             Self::McpCall { error, .. } | Self::McpListTools { error, .. } => error.is_some(),
         }
     }
@@ -106,6 +125,7 @@ impl HostedItem {
             Self::WebSearchCall { .. } => "web_search_call",
             Self::McpCall { .. } => "mcp_call",
             Self::McpListTools { .. } => "mcp_list_tools",
+            Self::ToolSearchCall { .. } => "tool_search_call",
         }
     }
 
@@ -152,6 +172,15 @@ impl HostedItem {
                 json::raw_field(&mut out, "tools", tools);
                 json::field(&mut out, "error", error);
             }
+            Self::ToolSearchCall { paths, .. } => {
+                let arguments = if status == "in_progress" {
+                    json!({})
+                } else {
+                    json!({"paths": paths})
+                };
+                push_search_fields(&mut out, status);
+                json::field(&mut out, "arguments", &arguments);
+            }
         }
         out.push(b'}');
         out
@@ -173,6 +202,7 @@ impl OpenHostedItem {
             HostedItem::WebSearchCall { .. } => "ws",
             HostedItem::McpCall { .. } => "mcp",
             HostedItem::McpListTools { .. } => "mcpl",
+            HostedItem::ToolSearchCall { .. } => "tsc",
         });
         out.item_added(&position, &item.to_json(&position, "in_progress"));
         let location = location_fields(&position, None);
@@ -194,6 +224,8 @@ impl OpenHostedItem {
                 }
             }
             HostedItem::McpListTools { .. } => event("response.mcp_list_tools.in_progress"),
+            // The API has no events of its own for it.
+            HostedItem::ToolSearchCall { .. } => {}
         }
         Self {
             position,
@@ -209,8 +241,10 @@ impl OpenHostedItem {
         let item = result.unwrap_or(self.item);
         let name = match (&item, failed) {
             (HostedItem::WebSearchCall { .. }, false) => Some("response.web_search_call.completed"),
-            // The API has no such event.
-            (HostedItem::WebSearchCall { .. }, true) => None,
+            // The API has no such events.
+            (HostedItem::WebSearchCall { .. }, true) | (HostedItem::ToolSearchCall { .. }, _) => {
+                None
+            }
             (HostedItem::McpCall { .. }, false) => Some("response.mcp_call.completed"),
             (HostedItem::McpCall { .. }, true) => Some("response.mcp_call.failed"),
             (HostedItem::McpListTools { .. }, false) => Some("response.mcp_list_tools.completed"),
@@ -219,7 +253,39 @@ impl OpenHostedItem {
         if let Some(name) = name {
             out.event(name, &self.location, |_| {});
         }
-        let status = if failed { "failed" } else { "completed" };
+        let status = match (&item, failed) {
+            (_, false) => "completed",
+            (HostedItem::ToolSearchCall { .. }, true) => "incomplete",
+            (_, true) => "failed",
+        };
         out.item_done(&self.position, item.to_json(&self.position, status));
+        if let HostedItem::ToolSearchCall { tools, .. } = item {
+            push_search_output(&tools, out);
+        }
     }
+}
+
+/// Writes the `tool_search_output` behind a `tool_search_call`. `tools` are the definitions that
+/// were found, as a JSON list.
+pub(super) fn push_search_output(tools: &str, out: &mut ItemOutput<'_>) {
+    let position = out.next_position("tso");
+    let item = |status: &str| {
+        let mut item = vec![b'{'];
+        json::field(&mut item, "id", &position.id);
+        json::field(&mut item, "type", "tool_search_output");
+        push_search_fields(&mut item, status);
+        json::raw_field(&mut item, "tools", tools);
+        item.push(b'}');
+        item
+    };
+    out.item_added(&position, &item("in_progress"));
+    out.item_done(&position, item("completed"));
+    out.forget_found(tools);
+}
+
+/// The fields of both items of a search that the client does not run.
+fn push_search_fields(out: &mut Vec<u8>, status: &str) {
+    json::field(out, "status", status);
+    json::raw_field(out, "call_id", "null");
+    json::field(out, "execution", "server");
 }

@@ -1,11 +1,11 @@
 //! The counters that all items of an answer share, and the events that contain items.
 
 use bytes::Bytes;
-use serde_json::json;
 
 use super::super::event_buffer::{EventBuffer, SHARED_BYTES};
 use super::super::response_object::ResponseObject;
 use super::citations::CitedSources;
+use super::hosted::{HostedItem, OpenHostedItem};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
@@ -180,30 +180,17 @@ impl ItemOutput<'_> {
         let Some((path, tools)) = found else {
             return;
         };
-        let arguments = json!({"paths": [path]}).to_string();
-        for (prefix, kind, begun, (field, content)) in [
-            ("tsc", "tool_search_call", "{}", ("arguments", &arguments)),
-            (
-                "tso",
-                "tool_search_output",
-                tools.as_str(),
-                ("tools", &tools),
-            ),
-        ] {
-            let position = self.next_position(prefix);
-            let item = |status: &str, content: &str| {
-                let mut item = vec![b'{'];
-                json::field(&mut item, "id", &position.id);
-                json::field(&mut item, "type", kind);
-                json::field(&mut item, "status", status);
-                json::raw_field(&mut item, "call_id", "null");
-                json::field(&mut item, "execution", "server");
-                json::raw_field(&mut item, field, content);
-                item.push(b'}');
-                item
-            };
-            self.item_added(&position, &item("in_progress", begun));
-            self.item_done(&position, item("completed", content));
+        let search = HostedItem::ToolSearchCall {
+            paths: vec![path],
+            tools,
+        };
+        OpenHostedItem::open(search, self).close(None, false, self);
+    }
+
+    /// These definitions were found, as a JSON list: no further search finds them.
+    pub(super) fn forget_found(&mut self, tools: &str) {
+        if let Some(search) = &mut self.writer.search {
+            search.forget(tools);
         }
     }
 

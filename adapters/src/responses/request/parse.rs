@@ -226,6 +226,10 @@ pub(super) fn read_tools<'a>(
         let added = turn.tools.add_proxy_tool(tool);
         turn.withheld_tools.extend(added);
     }
+    if let Some(search) = proxy_tools.iter().find(|tool| tool.finds_tools) {
+        let added = turn.tools.add_search_function(search);
+        turn.withheld_tools.extend(added);
+    }
     if turn.tools.hosted(RelayToolKind::WebSearch).next().is_none() {
         let controls = &turn.controls;
         for (is_asked, name) in [

@@ -517,8 +517,7 @@ fn results_of_tools_of_the_proxy_are_sent_as_they_are() {
         parameters: "{}".to_owned(),
         in_place_of: Some(RelayToolKind::WebSearch),
         provider_tool: ProviderToolUse::Never,
-        needs_approval: None,
-        reads_artifacts: false,
+        ..ProxyTool::default()
     };
     let (latin, cjk) = (
         "A line of it.\n".repeat(857),

@@ -1,0 +1,496 @@
+//! Tools that the model searches for: those that the client defers, where the proxy runs the
+//! search. The model gets one function, which finds them, and from then on those that it has found.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use serde_json::value::RawValue;
+
+use super::{Tool, ToolChoice, ToolKind, ToolTarget, Toolbox};
+use crate::json;
+use crate::members::{Members, rewrite};
+use crate::text::Text;
+use crate::tools::{ProxyTool, ProxyToolUse};
+use crate::turn::{ItemKind, Turn};
+
+/// Deferred tools of fewer bytes than these are all offered at once, because a search takes one
+/// more request to the model.
+const MIN_SEARCHED_BYTES: usize = 6_000;
+/// The most bytes of the names of tools in the description of the search, and of what is said of
+/// the place that a tool is from.
+const MAX_NAMES_BYTES: usize = 4_000;
+const MAX_SOURCE_BYTES: usize = 160;
+
+/// When a tool is offered to the model. Later ones are offered behind earlier ones, so that the
+/// list of tools grows at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OfferedFrom {
+    /// From the beginning.
+    #[default]
+    Beginning,
+    /// Since it was found; this many were found before it.
+    Found(usize),
+    /// Not yet: the model has to find it.
+    Never,
+}
+
+/// The tools that a search can find. Made when a turn begins in which the model searches for tools.
+#[derive(Clone, Debug, Default)]
+pub struct DeferredTools {
+    /// The tools in the order in which the client offers them.
+    pub tools: Vec<DeferredTool>,
+    /// The definitions of the namespaces.
+    namespaces: HashMap<String, String>,
+}
+
+/// A tool that a search can find.
+#[derive(Clone, Debug, Default)]
+pub struct DeferredTool {
+    /// The name of the function with which the model calls it.
+    pub wire_name: String,
+    /// Its name in its namespace, or on its server.
+    pub name: String,
+    /// Its namespace, or the label of its MCP server.
+    pub source: Option<String>,
+    /// What the client says of that.
+    pub source_description: String,
+    /// The description for the model.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters: String,
+    /// The definition as the client sent it; `None` for a tool of an MCP server.
+    definition: Option<String>,
+}
+
+impl DeferredTools {
+    /// The `tools` of the `tool_search_output` that finds these tools, as a JSON list: functions,
+    /// namespaces with the tools that were found in them, and MCP servers with the names of those.
+    pub fn definitions(&self, found: &[usize]) -> String {
+        let mut list: Vec<String> = Vec::new();
+        let mut sources: Vec<&str> = Vec::new();
+        let found: Vec<&DeferredTool> = found.iter().filter_map(|at| self.tools.get(*at)).collect();
+        for tool in &found {
+            let Some(source) = tool.source.as_deref() else {
+                list.extend(tool.definition.clone());
+                continue;
+            };
+            if sources.contains(&source) {
+                continue;
+            }
+            sources.push(source);
+            let of_source = found
+                .iter()
+                .filter(|tool| tool.source.as_deref() == Some(source));
+            let Some(namespace) = self.namespaces.get(source) else {
+                let names: Vec<&str> = of_source.map(|tool| tool.name.as_str()).collect();
+                let server = serde_json::json!({
+                    "type": "mcp",
+                    "server_label": source,
+                    "allowed_tools": names,
+                    "defer_loading": true,
+                });
+                list.push(server.to_string());
+                continue;
+            };
+            let inside: Vec<&str> = of_source
+                .filter_map(|tool| tool.definition.as_deref())
+                .collect();
+            if let Some(members) = Members::read(namespace) {
+                let mut out = Vec::new();
+                let tools = format!("[{}]", inside.join(","));
+                rewrite(&mut out, &members, &[("tools", Some(tools))]);
+                list.push(String::from_utf8_lossy(&out).into_owned());
+            }
+        }
+        format!("[{}]", list.join(","))
+    }
+}
+
+impl<'a> Toolbox<'a> {
+    /// The name of the function with which the model searches for tools, if it does.
+    pub(crate) fn search_function(&self) -> Option<&str> {
+        let search = Some(ProxyToolUse::ToolSearch);
+        let mut tools = self.tools.iter();
+        tools
+            .find(|tool| tool.proxy == search)
+            .map(|tool| tool.wire_name.as_str())
+    }
+
+    /// Adds the function with which the model searches for tools, if the client offers a search
+    /// that it does not run itself, and defers tools that are worth one. Returns its name.
+    pub(crate) fn add_search_function(&mut self, tool: &'a ProxyTool) -> Option<String> {
+        let bytes: usize = self.deferred().map(|(_, tool)| tool.bytes()).sum();
+        if !self.has_hosted_search || bytes < MIN_SEARCHED_BYTES {
+            return None;
+        }
+        let names = [
+            tool.name.clone(),
+            format!("{}{}", ProxyTool::RENAMED, tool.name),
+        ];
+        let target = ToolTarget {
+            kind: ToolKind::Function,
+            name: names
+                .into_iter()
+                .find(|name| self.get(None, name).is_none())?,
+            namespace: None,
+        };
+        let name = target.name.clone();
+        let description = format!("{}{}", tool.description, self.names_of_deferred());
+        let parameters = serde_json::from_str(&tool.parameters).ok();
+        self.add(
+            target,
+            Some(Text::Owned(description.into())),
+            parameters,
+            None,
+        );
+        self.tools.last_mut()?.proxy = Some(ProxyToolUse::ToolSearch);
+        Some(name)
+    }
+
+    /// The tools that a search of the proxy can find; `None` if the model does not search for
+    /// tools.
+    pub fn searched_tools(&self) -> Option<DeferredTools> {
+        self.search_function()?;
+        let definitions = self.raw_definitions();
+        let mut namespaces = HashMap::new();
+        let tools = self.deferred().map(|(_, tool)| {
+            let source = tool.source();
+            let about = self.about(source);
+            let namespace = match tool.of_server {
+                Some(_) => None,
+                None => tool.target.namespace.as_deref(),
+            };
+            if let Some(raw) = namespace.and_then(|it| definitions.get(&(None, it.to_owned()))) {
+                let name = namespace.unwrap_or_default().to_owned();
+                namespaces.insert(name, raw.get().to_owned());
+            }
+            let place = (namespace.map(str::to_owned), tool.target.name.clone());
+            let definition = definitions.get(&place).filter(|_| tool.of_server.is_none());
+            DeferredTool {
+                wire_name: tool.wire_name.clone(),
+                name: tool.own_name().to_owned(),
+                source: source.map(str::to_owned),
+                source_description: about.map(Cow::into_owned).unwrap_or_default(),
+                description: tool
+                    .description
+                    .as_ref()
+                    .map(|text| text.decoded().into_owned())
+                    .unwrap_or_default(),
+                parameters: tool.parameters.map_or("{}", RawValue::get).to_owned(),
+                definition: definition.map(|raw| raw.get().to_owned()),
+            }
+        });
+        let tools = tools.collect();
+        Some(DeferredTools { tools, namespaces })
+    }
+
+    /// The tools that a search can find, with their places.
+    pub(super) fn deferred(&self) -> impl Iterator<Item = (usize, &Tool<'a>)> {
+        let tools = self.tools.iter().enumerate();
+        tools.filter(|(_, tool)| tool.is_deferred || tool.of_server.is_some())
+    }
+
+    /// The definitions of functions and namespaces, by namespace and name.
+    fn raw_definitions(&self) -> HashMap<(Option<String>, String), &'a RawValue> {
+        let mut all = HashMap::new();
+        for definition in &self.definitions {
+            let Some(members) = Members::read(definition.raw.get()) else {
+                continue;
+            };
+            let name = members.text("name").unwrap_or_default().into_owned();
+            for raw in json::list::<&RawValue>(members.get("tools")) {
+                let inside = Members::read(raw.get()).and_then(|it| it.text("name"));
+                let place = (Some(name.clone()), inside.unwrap_or_default().into_owned());
+                all.entry(place).or_insert(raw);
+            }
+            all.entry((None, name)).or_insert(definition.raw);
+        }
+        all
+    }
+
+    /// What the client says of a namespace or of an MCP server.
+    fn about(&self, source: Option<&str>) -> Option<Cow<'a, str>> {
+        let source = source?;
+        self.definitions.iter().find_map(|definition| {
+            let members = Members::read(definition.raw.get())?;
+            let (name, text) = match &*members.text("type")? {
+                "namespace" => ("name", "description"),
+                "mcp" => ("server_label", "server_description"),
+                _ => return None,
+            };
+            (members.text(name)? == source).then(|| members.text(text))?
+        })
+    }
+
+    /// The names of all deferred tools, as far as there is room, with the places they are from.
+    fn names_of_deferred(&self) -> String {
+        let mut sources: Vec<(Option<&str>, Vec<&str>)> = Vec::new();
+        for (_, tool) in self.deferred() {
+            let source = tool.source();
+            let known = sources.iter_mut().find(|(known, _)| *known == source);
+            match known {
+                Some((_, names)) => names.push(tool.own_name()),
+                None => sources.push((source, vec![tool.own_name()])),
+            }
+        }
+        let share = MAX_NAMES_BYTES / sources.len().max(1);
+        let mut text = String::from("\n\nThese can be found:");
+        for (source, names) in sources {
+            text.push_str("\n- ");
+            if let Some(source) = source {
+                text.push_str(source);
+                if let Some(about) = self.about(Some(source)).filter(|about| !about.is_empty()) {
+                    let line = about.lines().next().unwrap_or_default();
+                    let end = line.floor_char_boundary(MAX_SOURCE_BYTES);
+                    let _ = write!(text, " ({})", line.get(..end).unwrap_or_default());
+                }
+                text.push_str(": ");
+            }
+            let mut room = share;
+            let fit = names.iter().take_while(|name| {
+                let fits = name.len() + 2 <= room;
+                room = room.saturating_sub(name.len() + 2);
+                fits
+            });
+            let fit: Vec<&str> = fit.copied().collect();
+            text.push_str(&fit.join(", "));
+            match names.len() - fit.len() {
+                0 => {}
+                others if fit.is_empty() => {
+                    let _ = write!(text, "{others} tools");
+                }
+                others => {
+                    let _ = write!(text, " and {others} more");
+                }
+            }
+        }
+        text
+    }
+}
+
+impl Tool<'_> {
+    /// Its namespace, or the label of its MCP server.
+    fn source(&self) -> Option<&str> {
+        match self.of_server {
+            Some(server) => Some(&server.server_label),
+            None => self.target.namespace.as_deref(),
+        }
+    }
+
+    /// Its name in its namespace, or on its server.
+    fn own_name(&self) -> &str {
+        self.of_server
+            .map_or(self.target.name.as_str(), |server| &server.name)
+    }
+
+    /// About how many bytes of a request it takes.
+    fn bytes(&self) -> usize {
+        let description = self.description.as_ref().map_or(0, Text::escaped_len);
+        let parameters = self.parameters.map_or(0, |raw| raw.get().len());
+        self.wire_name.len() + description + parameters
+    }
+}
+
+/// Takes back the offer of the tools for which the model has to search, until it has found or
+/// called them, or the client names them in its choice.
+pub(crate) fn withdraw_unfound(turn: &mut Turn<'_>) {
+    let Some(search) = turn.tools.search_function() else {
+        return;
+    };
+    let tools = &turn.tools;
+    let mut found = FoundTools::new(tools);
+    match &turn.tool_choice {
+        ToolChoice::Named(name) => found.add_called(name),
+        ToolChoice::Allowed { names, .. } if !names.contains(search) => {
+            for name in names {
+                found.add_called(name);
+            }
+        }
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Allowed { .. } => {
+        }
+    }
+    for item in &turn.items {
+        match item.kind {
+            ItemKind::ToolSearchOutput | ItemKind::ServerToolSearch => {
+                found.add_output(item.tools());
+            }
+            kind if kind.is_call() => found.add_called(&tools.called_name(item)),
+            _ => {}
+        }
+    }
+    let order = found.order;
+    let deferred: Vec<usize> = tools.deferred().map(|(place, _)| place).collect();
+    for place in deferred {
+        if let Some(tool) = turn.tools.tools.get_mut(place) {
+            let found = order.get(&place).copied();
+            tool.offered_from = found.map_or(OfferedFrom::Never, OfferedFrom::Found);
+        }
+    }
+}
+
+/// The tools that were found, by their places.
+struct FoundTools<'t, 'a> {
+    tools: &'t Toolbox<'a>,
+    by_wire_name: HashMap<&'t str, usize>,
+    of_servers: HashMap<(&'t str, &'t str), usize>,
+    order: HashMap<usize, usize>,
+}
+
+impl<'t, 'a> FoundTools<'t, 'a> {
+    fn new(tools: &'t Toolbox<'a>) -> Self {
+        let (mut by_wire_name, mut of_servers) = (HashMap::new(), HashMap::new());
+        for (place, tool) in tools.deferred() {
+            by_wire_name.insert(tool.wire_name.as_str(), place);
+            if let Some(server) = tool.of_server {
+                of_servers.insert((&*server.server_label, &*server.name), place);
+            }
+        }
+        Self {
+            tools,
+            by_wire_name,
+            of_servers,
+            order: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, place: Option<usize>) {
+        let next = self.order.len();
+        if let Some(place) = place {
+            self.order.entry(place).or_insert(next);
+        }
+    }
+
+    fn add_called(&mut self, wire_name: &str) {
+        self.add(self.by_wire_name.get(wire_name).copied());
+    }
+
+    /// Adds what a search has found.
+    fn add_output(&mut self, list: Option<&RawValue>) {
+        for raw in json::list::<&RawValue>(list) {
+            let Some(members) = Members::read(raw.get()) else {
+                continue;
+            };
+            let name = members.text("name").unwrap_or_default();
+            match members.text("type").as_deref() {
+                Some("namespace") => {
+                    for inside in json::list::<&RawValue>(members.get("tools")) {
+                        let inside = Members::read(inside.get()).and_then(|it| it.text("name"));
+                        self.add_named(Some(&name), &inside.unwrap_or_default());
+                    }
+                }
+                Some("mcp") => {
+                    let label = members.text("server_label").unwrap_or_default();
+                    for tool in json::list::<Cow<'_, str>>(members.get("allowed_tools")) {
+                        self.add(self.of_servers.get(&(&*label, &*tool)).copied());
+                    }
+                }
+                _ => self.add_named(None, &name),
+            }
+        }
+    }
+
+    fn add_named(&mut self, namespace: Option<&str>, name: &str) {
+        if let Some(tool) = self.tools.get(namespace, name) {
+            self.add_called(&tool.wire_name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry::RelayToolKind;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::responses::request::TurnSource;
+    use crate::tools::McpToolName;
+
+    fn search() -> ProxyTool {
+        ProxyTool {
+            name: "tool_search".to_owned(),
+            description: "Finds tools.".to_owned(),
+            parameters: "{}".to_owned(),
+            finds_tools: true,
+            ..ProxyTool::default()
+        }
+    }
+
+    fn of_server(name: &str) -> ProxyTool {
+        ProxyTool {
+            name: format!("docs__{name}"),
+            description: "Reads. ".repeat(1_000),
+            parameters: "{}".to_owned(),
+            in_place_of: Some(RelayToolKind::Mcp),
+            deferred: Some(McpToolName {
+                server_label: "docs".to_owned(),
+                name: name.to_owned(),
+            }),
+            ..ProxyTool::default()
+        }
+    }
+
+    fn found(tools: &Value) -> Value {
+        json!({
+            "type": "tool_search_output", "execution": "server", "call_id": null,
+            "status": "completed", "tools": tools,
+        })
+    }
+
+    /// The tools that are offered, in the order in which they are.
+    fn offered(input: &Value) -> Vec<String> {
+        let tools = json!([
+            {"type": "mcp", "server_label": "docs", "server_url": "http://x", "defer_loading": true},
+            {"type": "tool_search"},
+        ]);
+        let body = json!({"model": "m", "input": input, "tools": tools}).to_string();
+        let tools = vec![
+            search(),
+            of_server("read"),
+            of_server("write"),
+            of_server("list"),
+        ];
+        let source = TurnSource::new(body).with_proxy_tools(tools);
+        let source = source.with_mcp_listing(std::sync::Arc::default());
+        let turn = source.turn().unwrap();
+        let mut tools: Vec<&Tool<'_>> = turn.tools.iter().collect();
+        tools.retain(|tool| tool.offered_from != OfferedFrom::Never);
+        tools.sort_by_key(|tool| tool.offered_from);
+        tools
+            .into_iter()
+            .map(|tool| tool.wire_name.clone())
+            .collect()
+    }
+
+    #[test]
+    fn tools_of_servers_are_offered_in_the_order_of_the_searches() {
+        let user = json!({"role": "user", "content": "go"});
+        let server = |names: Value| {
+            found(&json!([{
+                "type": "mcp", "server_label": "docs", "allowed_tools": names,
+            }]))
+        };
+        for (input, expected) in [
+            (json!([user]), "tool_search"),
+            (
+                json!([user, server(json!(["write"]))]),
+                "tool_search docs__write",
+            ),
+            (
+                json!([
+                    user,
+                    server(json!(["write"])),
+                    server(json!(["read", "write"]))
+                ]),
+                "tool_search docs__write docs__read",
+            ),
+            (json!([user, server(json!(["other"]))]), "tool_search"),
+            (
+                json!([user, found(&json!([{"type": "mcp"}]))]),
+                "tool_search",
+            ),
+        ] {
+            assert_eq!(offered(&input).join(" "), expected, "{input}");
+        }
+    }
+}

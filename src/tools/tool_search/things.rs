@@ -1,0 +1,73 @@
+//! Things that are known by their form: a request that has an IP address is about addresses, even if
+//! no word of it says so.
+
+use std::sync::LazyLock;
+
+use regex::RegexSet;
+
+/// The forms, each with the words for what has it.
+const FORMS: [(&str, &[&str]); 10] = [
+    (r"\b[A-Z][A-Z0-9]{1,9}-[0-9]+\b", &["issue", "ticket"]),
+    (r"(?:^|\s)#[a-z][\w-]+", &["channel"]),
+    (
+        r"(?i)\b[0-9]{1,2}(?::[0-9]{2})?\s?(?:am|pm|uhr|h)\b|\b[0-9]{1,2}:[0-9]{2}\b|[0-9]{1,2}[时時点]",
+        &["time", "event"],
+    ),
+    (r"[\w.+-]+@[\w-]+\.\w+", &["email", "address"]),
+    (
+        r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b",
+        &["ip", "address", "dns"],
+    ),
+    (r"https?://\S+|\bwww\.\S+", &["url", "page"]),
+    (
+        r"(?:^|\s)[~.]?[\w.-]*/[\w./-]+|(?:^|[\s(`'])[\w-]+\.(?:py|rs|js|ts|md|txt|json|ya?ml|toml|log|csv|sql|html|css|go|java|sh|pdf|png|jpe?g|bin|zip)\b",
+        &["path", "file"],
+    ),
+    (r"(?:^|\s)@\w+", &["user"]),
+    (
+        r"(?i)[$€£¥]\s?[0-9]|[0-9]\s?[$€£¥]|\b(?:eur|usd|gbp)\b",
+        &["amount", "currency"],
+    ),
+    (
+        r"(?:^|\s)(?:\w[\w-]*\.)+(?:com|org|net|dev|io|app)\b",
+        &["domain"],
+    ),
+];
+
+static ANY: LazyLock<Option<RegexSet>> =
+    LazyLock::new(|| RegexSet::new(FORMS.map(|(form, _)| form)).ok());
+
+/// The words for the things in a text.
+pub(super) fn things(text: &str) -> impl Iterator<Item = &'static str> {
+    let found = ANY.as_ref().map(|any| any.matches(text));
+    let places = found.into_iter().flatten();
+    let words = places.filter_map(|place| FORMS.get(place));
+    words.flat_map(|(_, words)| words.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_are_known_by_their_forms() {
+        assert!(
+            FORMS
+                .iter()
+                .all(|(form, _)| regex::Regex::new(form).is_ok())
+        );
+        for (text, expected) in [
+            ("mark MOB-12 as done", "issue ticket"),
+            ("tell #backend", "channel"),
+            ("move the 3pm", "time event"),
+            ("point a.dev at 203.0.113.9", "ip address dns domain"),
+            ("read src/main.rs", "path file"),
+            ("from ann@example.org", "email address"),
+            ("49 € for Ann", "amount currency"),
+            ("what is new", ""),
+        ] {
+            let found: Vec<&str> = things(text).collect();
+            assert_eq!(found.join(" "), expected, "{text}");
+        }
+    }
+}
