@@ -40,6 +40,7 @@ pub mod failed_request;
 pub mod fair_share;
 pub mod fault;
 pub mod hidden_rounds;
+pub mod image_texts;
 pub mod item_text;
 pub mod json;
 mod media;

@@ -1,9 +1,12 @@
 //! Images, files and audio in content parts: which of them a provider accepts, the text
 //! that replaces the others, and how many tokens they take.
 
+use std::sync::Arc;
+
 use registry::Model;
 
 use crate::content::{MessageContent, MessagePart};
+use crate::image_texts::ImageTexts;
 use crate::json::string_value;
 use crate::notes::Notes;
 use crate::text::Text;
@@ -11,8 +14,10 @@ use crate::text_files;
 
 /// Which parts besides text the messages of a request may hold.
 #[derive(Clone, Copy)]
-pub(crate) struct AcceptedMedia {
+pub(crate) struct AcceptedMedia<'t> {
     pub(crate) images: AcceptedImages,
+    /// What is known of the images, if the model takes none.
+    pub(crate) image_texts: Option<&'t ImageTexts>,
     /// Whether a message may hold images and no text.
     pub(crate) images_without_text: bool,
     pub(crate) files: AcceptedFiles,
@@ -57,7 +62,7 @@ impl MessageContent<'_> {
     /// Replaces each part that the provider does not accept by a line of text.
     pub(crate) fn replace_unsupported(
         mut self,
-        accepted: AcceptedMedia,
+        accepted: AcceptedMedia<'_>,
         notes: &mut Notes,
     ) -> Self {
         for part in &mut self.parts {
@@ -70,7 +75,7 @@ impl MessageContent<'_> {
 
     /// Like [`Self::replace_unsupported`], for content that becomes a message of
     /// its own: images alone get a text where the provider needs one.
-    pub(crate) fn fit_message(self, accepted: AcceptedMedia, notes: &mut Notes) -> Self {
+    pub(crate) fn fit_message(self, accepted: AcceptedMedia<'_>, notes: &mut Notes) -> Self {
         let mut fitted = self.replace_unsupported(accepted, notes);
         let has_text = |part: &MessagePart<'_>| matches!(part, MessagePart::Text(_));
         let lone = fitted.has_media() && !fitted.parts.iter().any(has_text);
@@ -83,7 +88,7 @@ impl MessageContent<'_> {
 
 impl MessagePart<'_> {
     /// The text that replaces this part if it cannot be sent.
-    fn replacement(&self, accepted: AcceptedMedia, notes: &mut Notes) -> Option<Text<'static>> {
+    fn replacement(&self, accepted: AcceptedMedia<'_>, notes: &mut Notes) -> Option<Text<'static>> {
         let line = match self {
             MessagePart::Image(url, _) => {
                 if let Some(text) = text_files::of_image(url) {
@@ -103,6 +108,11 @@ impl MessagePart<'_> {
                         )
                     }
                     AcceptedImages::None => {
+                        let texts = accepted.image_texts;
+                        if let Some(text) = texts.and_then(|texts| texts.of(&url.decoded())) {
+                            notes.add("image_described", "the model takes no images");
+                            return Some(Text::Owned(Arc::clone(text)));
+                        }
                         notes.add("image_dropped", "the model takes no images");
                         "[An image was left out: this model takes no images.]".to_owned()
                     }

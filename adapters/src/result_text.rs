@@ -29,7 +29,7 @@ pub(crate) fn push_output(
     out: &mut Vec<u8>,
     item: &Item<'_>,
     (index, shown): (usize, Option<&str>),
-    accepted: AcceptedMedia,
+    accepted: AcceptedMedia<'_>,
     notes: &mut Notes,
 ) -> Result<bool, Fault> {
     if item.kind == ItemKind::ToolSearchOutput {

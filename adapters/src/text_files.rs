@@ -40,7 +40,7 @@ pub(crate) fn may_be(part: &ContentPart<'_>) -> bool {
     }
 }
 
-fn is_svg(url: &Text<'_>) -> bool {
+pub(crate) fn is_svg(url: &Text<'_>) -> bool {
     // The only character of the beginning that needs an escape is the slash.
     let start = url.start(SVG.len() + 8);
     let start = start.trim_start().get(..SVG.len());

@@ -154,7 +154,8 @@ pub struct Toolbox<'a> {
     has_short_function: bool,
     /// Whether the client offers a search for tools that it does not run itself.
     has_hosted_search: bool,
-    /// The tools that a search of the history has found, by the namespaces and names of their calls.
+    /// The tools that a search of the history has found, by the namespaces and names of their
+    /// calls.
     found: HashSet<(String, String)>,
 }
 

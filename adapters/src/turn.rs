@@ -6,6 +6,7 @@
 //! being unescaped.
 
 mod approvals;
+mod images;
 mod item_fields;
 mod made_output;
 
@@ -22,6 +23,7 @@ pub(crate) use self::item_fields::ItemFields;
 use crate::cited_source::CitedSource;
 use crate::content::MessageContent;
 use crate::fault::Fault;
+use crate::image_texts::ImageTexts;
 use crate::json::{self, string_value};
 use crate::members::Members;
 use crate::notes::Notes;
@@ -63,6 +65,8 @@ pub struct Turn<'a> {
     pub dropped_tools: Vec<String>,
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
+    /// What is known of the images, for a model that takes none.
+    pub image_texts: Option<&'a ImageTexts>,
     /// What the model is told of MCP servers that cannot be used.
     pub mcp_notice: Option<&'a str>,
     /// Whether the history names an artifact, so that the model may want to read it. Known only if

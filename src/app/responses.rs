@@ -66,5 +66,6 @@ pub(super) fn turn_request(endpoint: TurnEndpoint, owner: Arc<str>, head: Parts)
         uri: head.uri,
         client: head.extensions.get().cloned(),
         headers: head.headers,
+        is_part_of_turn: false,
     }
 }

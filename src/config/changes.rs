@@ -31,6 +31,7 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
         ("[responses]", old.responses != new.responses),
         ("[history]", old.history != new.history),
         ("[jobs]", old.jobs != new.jobs),
+        ("[vision]", old.vision != new.vision),
         ("[tools]", old.tools != new.tools),
         ("[tools.mcp]", old.mcp != new.mcp),
         ("[prompts]", old.prompts != new.prompts),

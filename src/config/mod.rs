@@ -39,6 +39,7 @@ pub mod settings;
 mod storage;
 pub mod toml_file;
 mod tools;
+pub mod vision;
 pub mod watch;
 pub mod webhooks;
 
@@ -69,6 +70,7 @@ use crate::secrets::{Redactor, Secret, TokenHash};
 use mcp_servers::{McpConfig, McpTransport};
 use search::SearchConfig;
 use settings::{CaptureConfig, CodexConfig, ContextConfig, ServerConfig};
+use vision::VisionConfig;
 
 /// The environment variable with the token: the server asks its clients for it, and Codex sends it.
 pub const TOKEN_VARIABLE: &str = "RESPONDENT_TOKEN";
@@ -134,6 +136,8 @@ pub struct Config {
     pub jobs: JobConfig,
     /// How much tools of the server may do: `[tools]`.
     pub tools: ToolConfig,
+    /// The model that describes images to models that take none: `[vision]`.
+    pub vision: VisionConfig,
     /// The MCP servers that requests may name: `[tools.mcp]`.
     pub mcp: McpConfig,
     /// Whom the server tells that a background response has ended: `[webhooks]`.

@@ -20,6 +20,7 @@ use super::clients::ClientEntry;
 use super::search::SearchSpec;
 use super::storage::{HistoryConfig, JobConfig, ResponseConfig};
 use super::tools::ToolSpec;
+use super::vision::VisionConfig;
 use super::webhooks::WebhookSpec;
 use crate::log::RecordFormat;
 use crate::secrets::Secret;
@@ -54,6 +55,8 @@ pub struct ConfigFile {
     pub webhooks: Pairs<WebhookSpec>,
     /// `[search]`: searches of the web and the pages of it.
     pub search: SearchSpec,
+    /// `[vision]`: the model that describes images to models that take none.
+    pub vision: VisionConfig,
     /// `[capture]`: recording of turns, to inspect and replay them.
     pub capture: CaptureConfig,
     /// `[providers.<id>]`: the providers; the first one that lists a model gets its requests.

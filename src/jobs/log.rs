@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::sleep;
 
+use super::items_so_far::ItemsSoFar;
 use super::webhooks::Webhooks;
 use crate::clock::System;
 use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory};
@@ -68,6 +69,7 @@ struct LoggedEvents {
     is_ending: bool,
     /// The last write has failed.
     has_failed: bool,
+    items: ItemsSoFar,
     memory: MemoryShare,
 }
 
@@ -76,14 +78,16 @@ impl LoggedEvents {
         let mut line = Vec::with_capacity(event.json_len() + 1);
         event.push_json(&mut line);
         line.push(b'\n');
-        self.push_line(line.into());
+        let line = Bytes::from(line);
+        self.items.add(event.name, &line);
+        self.push_line(line);
     }
 
     fn push_line(&mut self, line: Bytes) {
         self.bytes += line.len();
         self.unwritten_bytes += line.len();
         self.documents.push_back(line);
-        self.memory.set(self.bytes);
+        self.memory.set(self.bytes + self.items.bytes());
     }
 
     /// The number of the next document.
@@ -128,7 +132,7 @@ impl LoggedEvents {
             self.first += 1;
             self.bytes -= oldest.len();
         }
-        self.memory.set(self.bytes);
+        self.memory.set(self.bytes + self.items.bytes());
     }
 }
 
@@ -150,6 +154,7 @@ impl JobLog {
                 unwritten_bytes: 0,
                 is_ending: false,
                 has_failed: false,
+                items: ItemsSoFar::default(),
                 memory: memory.of_owner(&owner).share(MemoryKind::Answers),
             }),
             owner,
@@ -170,6 +175,12 @@ impl JobLog {
     /// Whether the terminal event is there.
     pub(super) fn has_ended(&self) -> bool {
         self.published.borrow().1
+    }
+
+    /// The items of the answer so far, as a JSON list; `None` if it has ended.
+    pub(super) fn items_so_far(&self) -> Option<String> {
+        let events = self.events.lock();
+        (!events.is_ending).then(|| events.items.to_json())
     }
 
     /// The number of clients that read the events.

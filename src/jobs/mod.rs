@@ -13,6 +13,7 @@
 //! A job is claimed on the disk before its first request to a provider, so that no job runs
 //! twice. When the process ends in the middle, its next start ends the job as failed.
 
+mod items_so_far;
 mod log;
 mod queue;
 mod recovery;

@@ -172,6 +172,11 @@ impl JobQueue {
         viewer(&self.0, (owner, by), id, live, starting_after).await
     }
 
+    /// The items of a background response that goes on, as a JSON list.
+    pub fn items_so_far(&self, owner: &Arc<str>, id: &str) -> Option<String> {
+        self.0.live(owner, id)?.items_so_far()
+    }
+
     /// Waits until no job goes on, because the server stops and begins none: until `over`, when
     /// they have to end, and then for a moment.
     pub async fn finish(&self, ending: CancellationToken, over: impl Future) {

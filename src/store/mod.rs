@@ -40,6 +40,7 @@
 //! | `session_table` | tables of what sessions need again after a restart |
 //! | `hidden_rounds` | what clients did not see of answers |
 //! | `mcp_approvals` | the calls that people were asked to approve |
+//! | `image_texts` | descriptions of images |
 //! | `web_references` | the addresses that sessions were shown of the web, and where pages are kept |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
@@ -55,6 +56,7 @@ mod expiry;
 mod find;
 mod group_commit;
 mod hidden_rounds;
+mod image_texts;
 mod inspection;
 mod jobs;
 mod lock_patience;
@@ -121,6 +123,7 @@ pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;
 use hidden_rounds::HIDDEN_ROUNDS;
+use image_texts::IMAGE_TEXTS;
 use mcp_approvals::MCP_APPROVALS;
 use page_caches::DatabaseSize;
 use readers::Readers;
@@ -467,6 +470,29 @@ impl Store {
         let session = session.to_owned();
         self.run_reader(owner, move |reading, owner| {
             MCP_APPROVALS.of_session(reading, owner, &session)
+        })
+        .await
+    }
+
+    /// Stores the description of an image, which is the session of the row. False if the queue is
+    /// full. Never blocks.
+    pub fn note_image_text(&self, description: SessionRow) -> bool {
+        self.try_change(move |connection| IMAGE_TEXTS.put(connection, &description))
+    }
+
+    /// The descriptions of these images, as far as there are any, with the images.
+    pub async fn image_texts(
+        &self,
+        owner: &str,
+        images: Vec<String>,
+    ) -> Result<CountedValue<Vec<(String, String)>>, StoreError> {
+        self.run_reader(owner, move |reading, owner| {
+            let mut found = Vec::new();
+            for image in &images {
+                let text = IMAGE_TEXTS.of_session(reading, owner, image)?.pop();
+                found.extend(text.map(|text| (image.clone(), text)));
+            }
+            Ok(found)
         })
         .await
     }

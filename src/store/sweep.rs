@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
 use super::hidden_rounds::HIDDEN_ROUNDS;
+use super::image_texts::IMAGE_TEXTS;
 use super::mcp_approvals::MCP_APPROVALS;
 use super::model::SweepResult;
 use super::web_references::WEB_REFERENCES;
@@ -60,7 +61,12 @@ pub(super) fn step(
         .execute([limits.accessed_since])?;
     whole_sessions::sweep(&transaction, limits.accessed_since)?;
     prompts::sweep(&transaction, limits.accessed_since)?;
-    for table in [&HIDDEN_ROUNDS, &WEB_REFERENCES, &MCP_APPROVALS] {
+    for table in [
+        &HIDDEN_ROUNDS,
+        &WEB_REFERENCES,
+        &MCP_APPROVALS,
+        &IMAGE_TEXTS,
+    ] {
         table.sweep(&transaction, limits.accessed_since)?;
     }
     let mut swept = SweepResult::default();

@@ -40,6 +40,7 @@ mod context;
 mod director;
 mod engine;
 mod failover;
+mod image_texts;
 mod large_work;
 mod mcp_request;
 mod message;

@@ -254,6 +254,8 @@ impl RoutedTurn<'_> {
         state.hidden_rounds = added.rounds.iter().map(|one| (**one).clone()).collect();
         state.proxy_tools = self.history.source.proxy_tools().to_vec();
         state.mcp = self.mcp.as_ref().map(|mcp| (*mcp.listing).clone());
+        let texts = loaded.image_texts.as_deref();
+        state.image_texts = texts.cloned().unwrap_or_default();
         state.tool_limits = config.tools;
         state.stored = turn.store && shared.responses.is_available();
         state.history.clone_from(&loaded.history);

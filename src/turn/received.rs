@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use adapters::fault::Fault;
+use adapters::image_texts::ImageTexts;
 use adapters::responses::request::TurnSource;
 use adapters::shared_text::SharedText;
 use adapters::stop_flag::{StopFlag, StopReason};
@@ -106,7 +107,7 @@ impl ReceivedRequest {
     /// Lets its turn begin, within the limits of its owner.
     pub(super) fn admit(&self) -> Result<Option<OwnerSlot>, Fault> {
         // A turn in the background is counted by its queue.
-        if self.ctx.job.is_some() {
+        if self.ctx.job.is_some() || self.request.is_part_of_turn {
             return self.check().map(|()| None);
         }
         self.filled.clone()?;
@@ -128,6 +129,8 @@ impl ReceivedRequest {
         let mcp = self.list_mcp(&read, purpose).await?;
         let mut loaded = self.load(&read, begins_turn).await?;
         loaded.mcp = mcp;
+        let texts = self.image_texts(&source, &read, &loaded, purpose).await;
+        loaded.image_texts = texts.map(Arc::new);
         self.parsed(&source, read, loaded, |parsed| prepare(parsed, purpose))
     }
 
@@ -323,6 +326,8 @@ pub(super) struct LoadedParts {
     pub(super) before: Option<HistoryBefore>,
     /// The tools of its MCP servers, if the proxy connects to them.
     pub(super) mcp: Option<McpTools>,
+    /// What is known of its images, if its model takes none.
+    pub(super) image_texts: Option<Arc<ImageTexts>>,
     /// Memory for a copy of the history.
     history_copy: Option<MemoryShare>,
     /// Memory for copies of the items.
@@ -337,7 +342,7 @@ impl LoadedParts {
     }
 
     /// The request with all of it.
-    fn complete(&self, source: TurnSource) -> TurnSource {
+    pub(super) fn complete(&self, source: TurnSource) -> TurnSource {
         let mut source = source;
         if let Some(history) = &self.history {
             source = source
@@ -352,6 +357,9 @@ impl LoadedParts {
             if !mcp.functions.is_empty() {
                 source = source.with_proxy_tools(mcp.functions.clone());
             }
+        }
+        if let Some(texts) = &self.image_texts {
+            source = source.with_image_texts(Arc::clone(texts));
         }
         source
     }

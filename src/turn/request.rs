@@ -33,6 +33,8 @@ pub struct TurnRequest {
     pub headers: HeaderMap,
     /// The connection that it came on; `None` if nobody waits on one.
     pub client: Option<ClientConnection>,
+    /// Whether another turn waits for it, which counts for the limits of the owner already.
+    pub is_part_of_turn: bool,
 }
 
 impl TurnEndpoint {
@@ -57,6 +59,7 @@ impl Default for TurnRequest {
             uri: Uri::from_static("/v1/responses"),
             headers: HeaderMap::new(),
             client: None,
+            is_part_of_turn: false,
         }
     }
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 const ROUTE_HEADER: HeaderName = HeaderName::from_static("x-respondent-route");
 /// The codes of the notes: how the client's request was changed for the provider, and how an answer
 /// was that is not streamed.
-const NOTES_HEADER: HeaderName = HeaderName::from_static("x-respondent-notes");
+pub(super) const NOTES_HEADER: HeaderName = HeaderName::from_static("x-respondent-notes");
 
 /// How the upstream request compares with the previous one of its session; see `turn::prefix`.
 pub const PREFIX_HEADER: HeaderName = HeaderName::from_static("x-respondent-prefix");

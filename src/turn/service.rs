@@ -110,6 +110,11 @@ impl Service {
         }
     }
 
+    /// Keeps descriptions of images in the store.
+    pub fn keep_image_texts(&self, store: &Arc<Store>) {
+        self.shared.images.keep_in(store);
+    }
+
     /// How many sessions have their outputs sent whole, because shortening cost more than it saved.
     pub fn whole_sessions(&self) -> usize {
         self.shared.whole_sessions.count()

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::background::ResponseIdentity;
 use super::calibration::TokenRatios;
+use super::image_texts::KnownImages;
 use super::output_cache::OutputCache;
 use super::prefix::RequestFingerprint;
 use super::session_memory::SessionMemory;
@@ -38,6 +39,7 @@ pub(super) struct SharedState {
     pub(super) recorded_identity: Mutex<Option<ResponseIdentity>>,
     pub(super) prompts: StoredPrompts,
     pub(super) rounds: StoredRounds,
+    pub(super) images: KnownImages,
     pub(super) token_ratios: TokenRatios,
 }
 
@@ -53,6 +55,7 @@ impl SharedState {
             recorded_identity: Mutex::default(),
             prompts: StoredPrompts::default(),
             rounds: StoredRounds::default(),
+            images: KnownImages::default(),
             token_ratios: TokenRatios::default(),
         }
     }
@@ -193,6 +196,7 @@ impl SharedState {
             self.send_whole(owner, session, from.clone());
         }
         self.recorded_identity.lock().clone_from(&state.identity);
+        self.images.restore(owner, &state.image_texts);
         for rounds in &state.hidden_rounds {
             memory.keep_hidden_rounds(owner, session, &Arc::new(rounds.clone()), true);
         }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use adapters::hidden_rounds::HiddenRounds;
+use adapters::image_texts::ImageTexts;
 use adapters::plan::{OutputPolicy, Retention, UnshortenedFrom};
 use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
@@ -52,6 +53,9 @@ pub struct TurnState {
     /// for the turn itself, but a replay reaches none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp: Option<McpListing>,
+    /// What was known of the images, if the model took none.
+    #[serde(skip_serializing_if = "ImageTexts::is_empty")]
+    pub image_texts: ImageTexts,
     /// The calls of these tools, in the order in which they ran. They happened in the turn itself,
     /// but a replay has no tools and needs what they returned.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -26,6 +26,7 @@ mod discovery;
 mod doctor;
 mod edge;
 mod faults;
+mod images;
 mod kept;
 mod layers;
 mod literals;

@@ -1,6 +1,7 @@
 //! The tools of MCP servers that requests name, called for the model by the server.
 mod allowed;
 mod approvals;
+mod background;
 mod calls;
 mod deferred;
 mod effects;

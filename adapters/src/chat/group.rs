@@ -34,7 +34,7 @@ pub(super) enum MessageGroup<'p> {
 pub(super) fn group_messages<'p>(
     turn: &Turn<'_>,
     plan: &'p Plan,
-    accepted: AcceptedMedia,
+    accepted: AcceptedMedia<'_>,
     notes: &mut Notes,
 ) -> Result<Vec<MessageGroup<'p>>, Fault> {
     plan.add_notes(turn, notes);
@@ -92,7 +92,7 @@ fn has_media(
     turn: &Turn<'_>,
     plan: &Plan,
     index: usize,
-    accepted: AcceptedMedia,
+    accepted: AcceptedMedia<'_>,
 ) -> Result<bool, Fault> {
     let Some(item) = turn.items.get(index) else {
         return Ok(false);

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use registry::ChatQuirks;
 
 use crate::encode_options::EncodeOptions;
+use crate::image_texts::ImageTexts;
 use crate::media::{AcceptedFiles, AcceptedImages, AcceptedMedia};
 
 /// What the encoder has to know besides the turn and its plan: [`EncodeOptions`] with the quirks
@@ -15,6 +16,8 @@ pub(super) struct ChatOptions<'a> {
     pub(super) options: &'a EncodeOptions<'a>,
     /// What the model is told about tools that it does not get.
     pub(super) tool_notice: Option<&'a str>,
+    /// See [`Turn::image_texts`](crate::turn::Turn::image_texts).
+    pub(super) image_texts: Option<&'a ImageTexts>,
 }
 
 impl<'a> Deref for ChatOptions<'a> {
@@ -25,11 +28,12 @@ impl<'a> Deref for ChatOptions<'a> {
     }
 }
 
-impl ChatOptions<'_> {
-    pub(super) fn accepted_media(&self) -> AcceptedMedia {
+impl<'a> ChatOptions<'a> {
+    pub(super) fn accepted_media(&self) -> AcceptedMedia<'a> {
         let quirks = self.quirks;
         AcceptedMedia {
             images: AcceptedImages::of(self.model, quirks.image_urls),
+            image_texts: self.image_texts,
             images_without_text: !quirks.image_needs_text,
             // Most of these providers take PDFs alone.
             files: if quirks.files {

@@ -314,7 +314,7 @@ impl Plan {
         &self,
         item: &'a Item<'_>,
         index: usize,
-        accepted: AcceptedMedia,
+        accepted: AcceptedMedia<'_>,
     ) -> Result<MessageContent<'a>, Fault> {
         let may_have_media = output_has_parts(item.kind) && !self.is_shortened_to_fit(index);
         let output = item.output().filter(|_| may_have_media);

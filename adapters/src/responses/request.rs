@@ -19,6 +19,7 @@ use crate::cited_source::CitedSource;
 use crate::compact;
 use crate::fault::{Fault, Kind};
 use crate::hidden_rounds::{self, HiddenRounds};
+use crate::image_texts::ImageTexts;
 use crate::json::{self, only_from_object};
 use crate::members::Members;
 use crate::plan::output;
@@ -26,7 +27,7 @@ use crate::purpose::Purpose;
 use crate::shared_text::SharedText;
 use crate::stop_flag::StopFlag;
 use crate::tools::{McpListing, ProxyTool, ToolChoice, withdraw_unfound};
-use crate::turn::{Continuation, Item, Turn};
+use crate::turn::{Continuation, Item, ItemKind, Turn};
 
 pub use self::continuation::{
     call_not_found, conversation_not_found, is_resource_id, response_not_found,
@@ -53,6 +54,8 @@ pub struct TurnSource {
     tools: Arc<[ProxyTool]>,
     /// What the MCP servers of the request offer, if the proxy connects to them.
     mcp: Option<Arc<McpListing>>,
+    /// What is known of the images, for a model that takes none.
+    image_texts: Option<Arc<ImageTexts>>,
     /// What the client did not see of earlier answers.
     hidden_rounds: Vec<Arc<HiddenRounds>>,
     /// The items of the rounds of this turn, as JSON.
@@ -76,6 +79,9 @@ pub(crate) struct RawItems<'a> {
     /// The JSON of the input behind them, if it is a text.
     pub(crate) text: Option<&'a str>,
 }
+
+/// A request of fewer bytes is sent as it is, if it has messages alone.
+const SHORT_REQUEST: usize = 4_000;
 
 /// The part of a request body that has its items.
 #[derive(Deserialize)]
@@ -108,6 +114,7 @@ impl TurnSource {
             purpose: Purpose::Answer,
             tools: Arc::default(),
             mcp: None,
+            image_texts: None,
             hidden_rounds: Vec::new(),
             rounds: Vec::new(),
             round_sources: Vec::new(),
@@ -212,6 +219,15 @@ impl TurnSource {
         }
     }
 
+    /// The same request, with descriptions of its images.
+    #[must_use]
+    pub fn with_image_texts(self, texts: Arc<ImageTexts>) -> Self {
+        Self {
+            image_texts: Some(texts),
+            ..self
+        }
+    }
+
     /// The same request, with what the client did not see of earlier answers.
     #[must_use]
     pub fn with_hidden_rounds(&self, hidden_rounds: Vec<Arc<HiddenRounds>>) -> Self {
@@ -309,6 +325,7 @@ impl TurnSource {
         self.resolve_references(&mut turn);
         read_updates(&mut turn)?;
         turn.controls.least_effort = self.least_effort;
+        turn.image_texts = self.image_texts.as_deref();
         self.add_history(&mut turn)?;
         if let Some(mcp) = &self.mcp {
             turn.tools.set_runs_mcp();
@@ -364,17 +381,21 @@ impl TurnSource {
     /// left out if the client has such tools.
     fn offer_proxy_tools<'a>(&'a self, turn: &mut Turn<'a>) {
         let readers = || self.tools.iter().filter(|tool| tool.reads_artifacts);
-        let clients_read = readers().any(|tool| turn.tools.has_client_tool(&tool.name));
+        let mut written = turn.items.iter().filter_map(Item::raw);
+        let names_artifacts = readers().next().is_some() && written.any(output::names_artifact);
+        // Nothing of a few short messages is shortened, so no artifact will be named either.
+        let is_message = |item: &Item<'_>| item.kind == ItemKind::Message;
+        let is_short = self.size() < SHORT_REQUEST && turn.items.iter().all(is_message);
+        let may_read = names_artifacts || !is_short;
+        let clients_read = || readers().any(|tool| turn.tools.has_client_tool(&tool.name));
+        let leaves_out = !may_read || clients_read();
         let own = self.tools.iter();
         let own = own.filter(|tool| tool.in_place_of.is_none() && !tool.finds_tools);
-        for tool in own.filter(|tool| !(tool.reads_artifacts && clients_read)) {
+        for tool in own.filter(|tool| !(tool.reads_artifacts && leaves_out)) {
             let added = turn.tools.add_proxy_tool(tool);
             turn.withheld_tools.extend(added);
         }
-        if turn.tools.can_read_artifacts() {
-            let mut written = turn.items.iter().filter_map(Item::raw);
-            turn.names_artifacts = written.any(output::names_artifact);
-        }
+        turn.names_artifacts = names_artifacts && turn.tools.can_read_artifacts();
     }
 
     fn resolve_references<'a>(&'a self, turn: &mut Turn<'a>) {

@@ -1,11 +1,11 @@
 //! Tool definitions of the Responses API as functions.
 //!
-//! Chat Completions has function tools only. A custom tool becomes a function with one
-//! string argument, `input`; the built-in client tools (`local_shell`, `shell`,
-//! `apply_patch`, client-side `tool_search`) become functions with fixed schemas; a
-//! namespace prefixes the names of its tools. A search that the client does not run needs no
-//! function where few tools are deferred: all are offered, and the assembler writes its items. Other
-//! hosted tools, such as web search, run in the proxy where it can run them, and are dropped elsewhere.
+//! Chat Completions has function tools only. A custom tool becomes a function with one string
+//! argument, `input`; the built-in client tools (`local_shell`, `shell`, `apply_patch`, client-side
+//! `tool_search`) become functions with fixed schemas; a namespace prefixes the names of its tools.
+//! A search that the client does not run needs no function where few tools are deferred: all are
+//! offered, and the assembler writes its items. Other hosted tools, such as web search, run in the
+//! proxy where it can run them, and are dropped elsewhere.
 
 use std::borrow::Cow;
 

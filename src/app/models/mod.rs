@@ -174,7 +174,8 @@ fn entry(
         owned_by: provider.id.clone(),
         window,
         auto_compact: CatalogEntry::default_auto_compact(window),
-        images: model.images,
+        // Of a model that takes none another one describes them.
+        images: model.images || config.vision.model.is_some(),
         reasoning: model.reasoning.clone(),
         default_reasoning: model.default_reasoning.clone(),
         hidden: is_hidden(provider, model),

@@ -78,10 +78,19 @@ pub(in crate::app) async fn retrieve(
     let found = store.response(&owner, &id).await?;
     let response = found.ok_or_else(|| missing(&id))?;
     store.mark_response_used(&owner, &id, System.unix());
-    Ok(respond_with_counted(
-        "application/json",
-        response.map(|it| it.json),
-    ))
+    let jobs = app.jobs.as_ref();
+    let items = jobs.and_then(|jobs| jobs.items_so_far(&owner, &id));
+    let response = response.map(|found| match items {
+        Some(items) => with_output(&found.json, &items),
+        None => found.json,
+    });
+    Ok(respond_with_counted("application/json", response))
+}
+
+/// A response that goes on, whose output is empty, with these items.
+fn with_output(response: &str, items: &str) -> String {
+    // Nothing that a client has written stands before its output.
+    response.replacen("\"output\":[]", &format!("\"output\":{items}"), 1)
 }
 
 async fn events(

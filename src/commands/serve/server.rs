@@ -125,6 +125,7 @@ impl Server {
         );
         if let Some(store) = &opened {
             service.keep_prompts(store);
+            service.keep_image_texts(store);
             service.keep_whole_sessions(store).await;
             service.keep_hidden_rounds(store).await;
             web.references.keep_in(store);

@@ -8,6 +8,7 @@ mod routing;
 mod search;
 mod server;
 mod trust;
+mod vision;
 mod webhooks;
 
 use std::collections::BTreeSet;
@@ -71,6 +72,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     loader.webhooks(&main, file.webhooks.0);
     loader.prompts(&main, &file.prompts);
     loader.routing(&main, file.routing);
+    loader.vision(&main, file.vision);
     let sandbox = loader.config.registry.provider(registry::SANDBOX);
     let has_sandbox = sandbox.is_some_and(|provider| provider.base_url.is_empty());
     let config = &mut loader.config;

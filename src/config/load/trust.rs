@@ -18,7 +18,7 @@ const REMEDY: &str = "is not allowed in a file that was found in the working dir
 
 /// The keys that such a file may set outside of `[providers]`, by table. A key that is not here is
 /// refused.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     (
         "server",
         &[
@@ -66,6 +66,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
         ],
     ),
     ("jobs", &["running", "queued", "timeout"]),
+    ("vision", &["max_images", "timeout"]),
     (
         "tools",
         &[

@@ -359,6 +359,7 @@ fn fill_state(turn: &mut BundleTurn) {
         "moved_to": "x",
         "providers": [{"provider": "p"}],
         "tools": "x",
+        "image_texts": {"key": "x"},
         "hidden_rounds": [[{"message": ["x"]}, {"call": "x"}, {"hidden": "x"}, {"source": {"url": "x", "title": "x",
             "kept": {"url": "x", "published": "x", "artifact_id": "x", "read": 1}}}]],
         "proxy_tools": [{"name": "x", "description": "x", "parameters": "x"}],
@@ -385,6 +386,10 @@ fn fill_state(turn: &mut BundleTurn) {
             server_label: "x".into(),
             tools: "x".into(),
             error: Some("x".into()),
+        },
+        HostedItem::ToolSearchCall {
+            paths: vec!["x".into()],
+            tools: "x".into(),
         },
     ];
     let calls = hosted.map(|item| RecordedToolCall {

@@ -45,6 +45,7 @@ impl Scrubber {
             redacted = scrubbed(&ids);
             hidden = ids;
         }
+        name_images_anew(turn, &mut redacted);
         redacted
     }
 
@@ -169,6 +170,9 @@ impl Scrubber {
                 .chain(&mut listing.left_out)
         });
         let calls = calls.chain(mcp);
+        for (_, text) in state.image_texts.iter_mut() {
+            *text = self.text(text).into();
+        }
         let others = state.items.values_mut().chain(&mut state.moved_to);
         for text in others.chain(&mut state.tools).chain(tools).chain(calls) {
             self.string(text);
@@ -240,6 +244,29 @@ fn ids_of_changed_outputs(turn: &BundleTurn, redacted: &BundleTurn) -> Vec<Strin
         (text != redacted).then(|| output::artifact_id(&text))
     });
     changed.collect()
+}
+
+/// Describes the images as they are in the redacted turn, where a hash may be in the place of each.
+fn name_images_anew(turn: &BundleTurn, redacted: &mut BundleTurn) {
+    if redacted.state_before.image_texts.is_empty() {
+        return;
+    }
+    let images = |turn: &BundleTurn| {
+        let mut source = source(turn)?;
+        if let Some(history) = &turn.state_before.history {
+            source = source.with_history(history.items.clone());
+        }
+        Some(source.turn().ok()?.images())
+    };
+    let (Some(before), Some(after)) = (images(turn), images(redacted)) else {
+        return;
+    };
+    let texts = &mut redacted.state_before.image_texts;
+    for (before, after) in before.into_iter().zip(after) {
+        if let Some(text) = texts.get(&before.key).cloned() {
+            texts.insert(after.key, text);
+        }
+    }
 }
 
 /// The client's request; `None` if it is not UTF-8.

@@ -9,8 +9,8 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::words::is_unspaced;
 
-/// One meaning a line: a code of a language and its words, and so on behind `|`. Two words that mean
-/// something together are joined by `_`.
+/// One meaning a line: a code of a language and its words, and so on behind `|`. Two words that
+/// mean something together are joined by `_`.
 const LINES: &str = include_str!("lexicon.txt");
 /// An unknown word means what longer words mean that begin as it does, in this many characters or
 /// more, and in half of its own.
@@ -82,8 +82,8 @@ impl Lexicon {
         meanings.into_iter().map(name).collect()
     }
 
-    /// The meanings of a word: its own, else those of the words that begin as it does, else those of
-    /// its parts.
+    /// The meanings of a word: its own, else those of the words that begin as it does, else those
+    /// of its parts.
     fn of_word(&self, word: &str) -> Vec<usize> {
         if let Some(meanings) = self.by_word.get(word) {
             return meanings.clone();

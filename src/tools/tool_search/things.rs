@@ -1,5 +1,5 @@
-//! Things that are known by their form: a request that has an IP address is about addresses, even if
-//! no word of it says so.
+//! Things that are known by their form: a request that has an IP address is about addresses, even
+//! if no word of it says so.
 
 use std::sync::LazyLock;
 

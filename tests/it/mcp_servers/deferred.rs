@@ -74,10 +74,10 @@ fn tokens_of_tools(sent: &RecordedRequest) -> u64 {
 }
 
 /// Promise: With `defer_loading` and the tool `tool_search`, a model of any provider gets one
-/// function, which finds the tools of MCP servers by what they do, and then those that it has found.
-/// The client sees the search and the call, in the foreground, in the background and over WebSocket.
-/// With ten servers and 120 tools the first request to the model has less than three tenths of the
-/// tokens for its tools.
+/// function, which finds the tools of MCP servers by what they do, and then those that it has
+/// found. The client sees the search and the call, in the foreground, in the background and over
+/// WebSocket. With ten servers and 120 tools the first request to the model has less than three
+/// tenths of the tokens for its tools.
 #[kit::test(on_each_wire)]
 async fn a_model_finds_tools_of_mcp_servers(wire: PlayerWire) {
     let servers = start_servers().await;

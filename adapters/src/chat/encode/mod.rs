@@ -71,6 +71,7 @@ pub(crate) fn encode(
         quirks,
         options,
         tool_notice: tool_notice.as_deref(),
+        image_texts: turn.image_texts,
     };
     let (out, notes) = (&mut body.out, &mut body.notes);
     let messages = history::push_messages(out, turn, plan, options, &mut media, notes)?;

@@ -31,7 +31,7 @@ pub(super) struct InputWriter<'w, 'a> {
     pub(super) plan: &'w Plan,
     pub(super) options: &'w EncodeOptions<'w>,
     pub(super) quirks: &'w RelayQuirks,
-    pub(super) accepted: AcceptedMedia,
+    pub(super) accepted: AcceptedMedia<'w>,
     pub(super) media: &'w mut MediaEstimate,
     pub(super) notes: &'w mut Notes,
     pub(super) spans: Vec<ItemSpan>,

@@ -91,6 +91,7 @@ pub(crate) fn encode(
         quirks,
         accepted: AcceptedMedia {
             images: AcceptedImages::of(options.model, quirks.image_urls),
+            image_texts: turn.image_texts,
             images_without_text: true,
             files: if quirks.files {
                 AcceptedFiles::All

@@ -150,6 +150,7 @@ pub(super) fn parse(source: &TurnSource) -> Result<Turn<'_>, Fault> {
         tools: Toolbox::default(),
         dropped_tools: Vec::new(),
         withheld_tools: HashSet::new(),
+        image_texts: None,
         mcp_notice: None,
         names_artifacts: false,
         known_sources: Vec::new(),
