@@ -203,13 +203,13 @@ class Proxy(Process):
     # Sent by get().
     headers: dict[str, str] = {}
 
-    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY, kinds=None):
+    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY, kinds=None, blind=()):
         port = free_port()
         self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
         if base_url:
             config = folder / "proxy-config.toml"
             kinds = kinds or {provider: "chat"}
-            config.write_text("".join(provider_table(name, kind, base_url, key, models) for name, kind in kinds.items()) + more)
+            config.write_text("".join(provider_table(name, kind, base_url, key, models, blind) for name, kind in kinds.items()) + more)
             config.chmod(0o600)
             self.flags += ["--config", config]
         super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder), cwd=folder)
@@ -241,8 +241,8 @@ class Proxy(Process):
         return count
 
 
-def provider_table(name: str, kind: str, base_url: str, key: str, models) -> str:
-    """The table of a provider with this kind of upstream, and its models."""
+def provider_table(name: str, kind: str, base_url: str, key: str, models, blind=()) -> str:
+    """The table of a provider with this kind of upstream, and its models. Those of `blind` take no images."""
     upstream = UPSTREAMS[kind]
     return (
         f"[providers.{name}]\n"
@@ -250,7 +250,7 @@ def provider_table(name: str, kind: str, base_url: str, key: str, models) -> str
         f'base_url = "{base_url}"\n'
         f'api_key = "{key}"\n'
         + (f"quirks = {toml(upstream['quirks'])}\n" if upstream["quirks"] else "")
-        + "".join(f'[[providers.{name}.models]]\nid = "{model}"\nimages = true\n' for model in models)
+        + "".join(f'[[providers.{name}.models]]\nid = "{model}"\nimages = {json.dumps(model not in blind)}\n' for model in models)
     )
 
 
@@ -316,7 +316,7 @@ def proxy_for(case: dict, folder: Path):
         script |= strict(case["strict"]) if "strict" in case else {}
         key = case.get("key", API_KEY)
         models, more = case.get("models", ["scripted"]), case.get("config", "")
-        with Player(script, folder) as player, Proxy(folder, player.base_url, key=key, kinds=kinds, models=models, more=more) as proxy:
+        with Player(script, folder) as player, Proxy(folder, player.base_url, key=key, kinds=kinds, models=models, more=more, blind=case.get("blind", ())) as proxy:
             proxy.upstream = player
             yield proxy
             check_requests(player.requests(), kinds, "strict" in case)
