@@ -8,7 +8,8 @@ import json
 import sys
 
 import openai
-from agents import Agent, HostedMCPTool, OpenAIConversationsSession, OpenAIResponsesModel, Runner, WebSearchTool, function_tool, set_tracing_disabled
+from agents import Agent, HostedMCPTool, OpenAIConversationsSession, OpenAIResponsesModel, Runner, ToolSearchTool, WebSearchTool
+from agents import function_tool, set_tracing_disabled, tool_namespace
 
 QUESTIONS = ["My word is aloe.", "How is the get_weather in Ghent?", "Which word was it?"]
 
@@ -109,6 +110,28 @@ async def mcp(client, model, _):
     return {"seen": seen}
 
 
+async def tool_search(client, model, _):
+    """One of many deferred tools, which the model searches for, and calls again in the next turn without a search."""
+
+    @function_tool(defer_loading=True)
+    def list_tickets(customer: str) -> str:
+        """The support tickets of a customer."""
+        return f"two tickets of {customer}"
+
+    def report(number):
+        def make(month: str) -> str:
+            return f"report {number} of {month}"
+
+        return function_tool(make, name_override=f"report_{number}", description_override=f"Report {number}: " + "sums of sales. " * 30, defer_loading=True)
+
+    tools = tool_namespace(name="crm", description="Customers and sales.", tools=[*map(report, range(20)), list_tickets])
+    seller = Agent(name="seller", model=OpenAIResponsesModel(model, client), tools=[*tools, ToolSearchTool()])
+    first = await Runner.run(seller, "Which tickets has Ada?")
+    second = await Runner.run(seller, [*first.to_input_list(), {"role": "user", "content": "And Bo?"}])
+    kinds = [[item.type for item in result.new_items] for result in (first, second)]
+    return {"texts": [first.final_output, second.final_output], "kinds": kinds}
+
+
 async def langchain(client, model, _):
     """A chat that sends only the newest messages, as it names the response before."""
     from langchain_core.messages import HumanMessage
@@ -131,7 +154,7 @@ async def langchain(client, model, _):
     }
 
 
-SCENARIOS = [conversation_id, conversations_session, langchain, mcp, previous_response, search]
+SCENARIOS = [conversation_id, conversations_session, langchain, mcp, previous_response, search, tool_search]
 
 
 async def main():

@@ -1,7 +1,8 @@
 // One scenario with the OpenAI SDK or the Agents SDK for JavaScript: stored_client.mjs BASE_URL MODEL SCENARIO FOLDER
 // The last line of its output is a JSON object with the results.
 
-import { Agent, OpenAIConversationsSession, OpenAIResponsesModel, run, setTracingDisabled, tool } from '@openai/agents';
+import { Agent, OpenAIConversationsSession, OpenAIResponsesModel, run, setTracingDisabled, tool, toolNamespace } from '@openai/agents';
+import { toolSearchTool } from '@openai/agents-openai';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import OpenAI from 'openai';
@@ -56,6 +57,20 @@ function leaveStream(messages) {
 const terminal = ['response.completed', 'response.failed', 'response.incomplete'];
 
 const scenarios = {
+  // One of many deferred tools, which the model searches for, and calls again in the next turn without a search.
+  async tool_search() {
+    const deferred = (name, description, field, execute) =>
+      tool({ name, description, parameters: z.object({ [field]: z.string() }), execute, deferLoading: true });
+    const reports = Array.from({ length: 20 }, (_, n) =>
+      deferred(`report_${n}`, `Report ${n}: ${'sums of sales. '.repeat(30)}`, 'month', async ({ month }) => `report ${n} of ${month}`));
+    const tickets = deferred('list_tickets', 'The support tickets of a customer.', 'customer', async ({ customer }) => `two tickets of ${customer}`);
+    const tools = toolNamespace({ name: 'crm', description: 'Customers and sales.', tools: [...reports, tickets] });
+    const seller = new Agent({ name: 'seller', model: new OpenAIResponsesModel(client, model), tools: [...tools, toolSearchTool()] });
+    const first = await run(seller, 'Which tickets has Ada?');
+    const second = await run(seller, [...first.history, { role: 'user', content: 'And Bo?' }]);
+    const kinds = [first, second].map((result) => result.newItems.map((item) => item.type));
+    return { texts: [first.finalOutput, second.finalOutput], kinds };
+  },
   // A warm-up, a continued response, an error, and two lanes from one of which a third one forks.
   async websocket() {
     const socket = new ResponsesWS(client);

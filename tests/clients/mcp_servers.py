@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real MCP servers behind the proxy, for the OpenAI SDK: mcp.py [--keep] [filter]
+"""Real MCP servers behind the proxy, for the OpenAI SDK: mcp_servers.py [--keep] [filter]
 
 Installs pinned servers from npm and PyPI into one folder ($MCP_PACKAGES, else .venv/mcp beside this file), which the next
 run uses again. Starts the proxy ($RESPONDENT_BIN, else target/release/respondent) before a scripted model, which calls
