@@ -7,18 +7,20 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::text::Text;
+
 /// What is known of the images of a turn, by [`TurnImage::key`]. Made when the turn begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct ImageTexts(BTreeMap<String, Arc<str>>);
 
 /// An image of a turn. Made by [`Turn::images`](crate::turn::Turn::images).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnImage {
+#[derive(Clone, Debug)]
+pub struct TurnImage<'a> {
     /// A hash of its URL, which stands for it where its description is kept.
     pub key: String,
     /// Its URL or data URL.
-    pub url: String,
+    pub url: Text<'a>,
 }
 
 impl ImageTexts {
@@ -42,9 +44,9 @@ impl ImageTexts {
         self.0.iter_mut()
     }
 
-    /// The description of the image with this key.
-    pub fn get(&self, key: &str) -> Option<&Arc<str>> {
-        self.0.get(key)
+    /// Takes out the description of the image with this key.
+    pub fn remove(&mut self, key: &str) -> Option<Arc<str>> {
+        self.0.remove(key)
     }
 
     /// The description of the image with this URL.
@@ -57,7 +59,7 @@ impl ImageTexts {
     }
 }
 
-impl TurnImage {
+impl TurnImage<'_> {
     /// The key of the image with this URL.
     pub(crate) fn key_of(url: &str) -> String {
         format!("{:032x}", xxh3_128(url.as_bytes()))

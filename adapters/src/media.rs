@@ -73,6 +73,19 @@ impl MessageContent<'_> {
         self
     }
 
+    /// What is known of the images that the model does not take.
+    pub(crate) fn image_texts(
+        &self,
+        accepted: AcceptedMedia<'_>,
+    ) -> impl Iterator<Item = Arc<str>> {
+        let is_needed = accepted.images == AcceptedImages::None;
+        let texts = accepted.image_texts.filter(|_| is_needed);
+        self.parts.iter().filter_map(move |part| match part {
+            MessagePart::Image(url, _) => texts?.of(&url.decoded()).cloned(),
+            _ => None,
+        })
+    }
+
     /// Like [`Self::replace_unsupported`], for content that becomes a message of
     /// its own: images alone get a text where the provider needs one.
     pub(crate) fn fit_message(self, accepted: AcceptedMedia<'_>, notes: &mut Notes) -> Self {

@@ -64,7 +64,13 @@ pub(crate) fn push_output(
         json::escape_json_text(out, output.get());
         return Ok(false);
     }
-    let content = MessageContent::read_output(output, index)?.replace_unsupported(accepted, notes);
+    let content = MessageContent::read_output(output, index)?;
+    // A shortened text says nothing of the images beside it.
+    for text in content.image_texts(accepted).filter(|_| shown.is_some()) {
+        out.extend_from_slice(b"\\n");
+        Text::Owned(text).push_escaped(out);
+    }
+    let content = content.replace_unsupported(accepted, notes);
     if shown.is_none() {
         content.push_text(out, "\\n");
     }

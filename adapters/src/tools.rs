@@ -8,6 +8,7 @@
 mod called_name;
 mod deferred;
 mod definitions;
+mod found_tools;
 mod hosted_search;
 pub(crate) mod left_out;
 mod mcp_definition;
@@ -22,8 +23,9 @@ use registry::{EnumSet, RelayToolKind};
 use serde_json::value::RawValue;
 use strum::EnumCount;
 
+pub(crate) use self::deferred::OfferedFrom;
 pub use self::deferred::{DeferredTool, DeferredTools};
-pub(crate) use self::deferred::{OfferedFrom, withdraw_unfound};
+pub(crate) use self::found_tools::withdraw_unfound;
 pub(crate) use self::hosted_search::HostedSearch;
 pub use self::mcp_definition::{
     McpApproval, McpDefinition, McpMention, McpSecrets, McpToolFilter, take_secrets,
@@ -65,7 +67,7 @@ pub struct Tool<'a> {
     /// Whether a search has to find it first, or has found it.
     pub(crate) is_deferred: bool,
     /// The tool of an MCP server that it is, if a search has to find it first, or has found it.
-    pub(crate) of_server: Option<&'a McpToolName>,
+    pub(crate) deferred_on_server: Option<&'a McpToolName>,
     /// When it is offered, where the model searches for tools.
     pub(crate) offered_from: OfferedFrom,
     /// Whether it runs in the proxy, and in place of which hosted tool.
@@ -200,7 +202,7 @@ impl<'a> Toolbox<'a> {
             parameters,
             strict,
             is_deferred: false,
-            of_server: None,
+            deferred_on_server: None,
             offered_from: OfferedFrom::Beginning,
             proxy: None,
         });

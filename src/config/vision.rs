@@ -13,7 +13,7 @@ pub struct VisionConfig {
     /// The model that describes images, by any name that a request may give; without one, models
     /// that take no images are told that there was one.
     pub model: Option<String>,
-    /// How many images of a request are described for it, the newest first. Each is described once.
+    /// How many images of a conversation are described, the newest ones. Each is described once.
     pub max_images: usize,
     /// How long the descriptions for a request may take. What is missing then is left out.
     #[serde(deserialize_with = "duration::deserialize")]

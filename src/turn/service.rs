@@ -124,7 +124,8 @@ impl Service {
     pub fn count_memory(&self, memory: &ProcessMemory) {
         let shared = Arc::clone(&self.shared);
         memory.add_store(MemoryKind::Memories, move || {
-            shared.memory.bytes() + shared.outputs.bytes() + shared.artifacts.memory_bytes()
+            let (outputs, images) = (shared.outputs.bytes(), shared.images.bytes());
+            shared.memory.bytes() + outputs + images + shared.artifacts.memory_bytes()
         });
     }
 

@@ -101,45 +101,87 @@ async fn images_are_described_once(wire: PlayerWire) {
 }
 
 /// Promise: An image that cannot be described is left out with a line that says so, as it is
-/// without `[vision]`, and is not tried again with the next request. Of many new images the newest
-/// `max_images` are described. A model that takes images gets them as they are.
+/// without `[vision]`, and is not tried again with the next request. The newest `max_images` of a
+/// conversation are described, so that older ones stay as they were sent before. A model that takes
+/// images gets them as they are.
 #[kit::test(on_each_wire)]
 async fn what_is_not_described_is_left_out(wire: PlayerWire) {
     let player = player(wire).await;
     let proxy = Proxy::start_with(&player, setup(&player, "max_images = 1")).await;
-    let items = [user(&[image("AAAA"), image("BBBB")])];
+    let mut items = vec![user(&[image("AAAA"), image("BBBB")])];
     player.push(ScriptedAnswer::error(400, "no"));
     player.push(says("I see nothing."));
+    player.push(says("Still nothing."));
+    for _ in 0..2 {
+        proxy.response(&asks(&items)).await;
+    }
+    items.push(user(&[image("CCCC")]));
     player.push(says(DESCRIPTION));
     player.push(says("I see a dialog."));
-    for _ in 0..2 {
-        let asked = asks(&items[..1]);
-        proxy.response(&asked).await;
-    }
-    // The second request has the older image described, which was not tried.
-    assert_eq!(kinds(&player), [eyes(), text_only(), eyes(), text_only()]);
+    proxy.response(&asks(&items)).await;
+    let expected = [eyes(), text_only(), text_only(), eyes(), text_only()];
+    assert_eq!(kinds(&player), expected);
     let sent = player.requests();
     assert!(sent[0].body.contains("BBBB"), "{}", sent[0].body);
-    assert_eq!(
-        sent[1].body.matches(LEFT_OUT).count(),
-        2,
-        "{}",
-        sent[1].body
-    );
-    assert!(sent[2].body.contains("AAAA"), "{}", sent[2].body);
-    assert_eq!(
-        sent[3].body.matches(LEFT_OUT).count(),
-        1,
-        "{}",
-        sent[3].body
-    );
-    assert!(sent[3].body.contains(DESCRIPTION), "{}", sent[3].body);
-    player.push(says("Two images."));
+    assert!(sent[3].body.contains("CCCC"), "{}", sent[3].body);
+    for sent in [&sent[1], &sent[2], &sent[4]] {
+        assert_eq!(sent.body.matches(LEFT_OUT).count(), 2, "{}", sent.body);
+    }
+    assert!(sent[4].body.contains(DESCRIPTION), "{}", sent[4].body);
+    player.push(says("Three images."));
     let mut asked = asks(&items);
     asked["model"] = json!("up/eyes");
     proxy.response(&asked).await;
     let last = player.requests().pop().unwrap();
-    assert!(last.body.contains("AAAA") && last.body.contains("BBBB"));
+    for image in ["AAAA", "BBBB", "CCCC"] {
+        assert!(last.body.contains(image), "{}", last.body);
+    }
+}
+
+/// Promise: A model that has refused images gets descriptions from then on. An image beside an
+/// output that is too long is described below its excerpt. Without a usable model in `[vision]`
+/// images are left out as usual, and no other model is asked.
+#[kit::test(on_each_wire)]
+async fn descriptions_follow_what_was_learned_and_outlive_excerpts(wire: PlayerWire) {
+    let player = player(wire).await;
+    let setup = Setup::new().provider("models = [{ id = \"eyes\", images = true }]");
+    let setup = setup.wire_of(&player);
+    let named = setup.clone().tables("[vision]\nmodel = \"up/eyes\"");
+    let proxy = Proxy::start_with(&player, named).await;
+    let mut asked = asks(&[user(&[image("AAAA")])]);
+    player.push(ScriptedAnswer::error(400, "Image input not supported"));
+    player.push(says("I see nothing."));
+    proxy.response(&asked).await;
+    player.push(says(DESCRIPTION));
+    player.push(says("A dialog."));
+    proxy.response(&asked).await;
+    let sent = player.requests();
+    let refused = ("m".to_owned(), true);
+    assert_eq!(kinds(&player), [refused, text_only(), eyes(), text_only()]);
+    assert!(sent[3].body.contains(DESCRIPTION), "{}", sent[3].body);
+    let log = "A line of a long log about nothing in particular.\n".repeat(2_000);
+    let output = json!([{"type": "input_text", "text": log}, image("BBBB")]);
+    asked["input"] = json!([
+        user(&[json!({"type": "input_text", "text": "Look."})]),
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": output},
+    ]);
+    player.push(says("A red button."));
+    player.push(says("There is a button."));
+    proxy.response(&asked).await;
+    let last = player.requests().pop().unwrap();
+    assert!(last.body.len() < 20_000, "{}", last.body.len());
+    assert!(last.body.contains("A red button."), "{}", last.body);
+    let unusable = setup.tables("[vision]\nmodel = \"nobody/eyes\"");
+    let proxy = Proxy::start_with(&player, unusable).await;
+    player.push(ScriptedAnswer::error(400, "Image input not supported"));
+    for _ in 0..2 {
+        player.push(says("I see nothing."));
+        proxy.response(&asks(&[user(&[image("CCCC")])])).await;
+    }
+    let last = player.requests().pop().unwrap();
+    assert_eq!(kind(&last), text_only());
+    assert!(last.body.contains(LEFT_OUT), "{}", last.body);
 }
 
 /// Promise: A recorded turn with images that were described is replayed without the model that

@@ -80,6 +80,9 @@ pub(crate) struct RawItems<'a> {
     pub(crate) text: Option<&'a str>,
 }
 
+/// After so many searches for tools in an answer the model need not call one any more: there may be
+/// none that fits.
+const SEARCHES_FOR_CHOICE: usize = 3;
 /// A request of fewer bytes is sent as it is, if it has messages alone.
 const SHORT_REQUEST: usize = 4_000;
 
@@ -351,7 +354,12 @@ impl TurnSource {
         let sources = self.round_sources.iter().map(|(_, source)| source);
         turn.known_sources.extend(sources);
         let mut of_rounds = turn.items.iter().skip(first);
-        if of_rounds.any(|item| self.is_chosen_call(&turn, item)) {
+        let is_search = |item: &&Item<'_>| {
+            item.kind.is_call() && turn.tools.search_function() == item.name().as_deref()
+        };
+        let searches = of_rounds.clone().filter(is_search).count();
+        let has_chosen = of_rounds.any(|item| self.is_chosen_call(&turn, item));
+        if has_chosen || searches >= SEARCHES_FOR_CHOICE {
             turn.tool_choice = std::mem::take(&mut turn.tool_choice).relaxed();
         }
         if turn.tool_choice != ToolChoice::None {

@@ -47,7 +47,7 @@ pub(super) fn read_tool_choice(
         let nested = fields.allowed_tools.map(ToolChoiceFields::read);
         return allowed_tools(&nested.transpose()?.unwrap_or(fields), toolbox, dropped);
     }
-    if let Some(names) = searched_tools(&fields, toolbox) {
+    if let Some(names) = names_if_search(&fields, toolbox) {
         if let Some(search) = toolbox.search_function() {
             return Ok(ToolChoice::Named(search.to_owned()));
         }
@@ -178,7 +178,7 @@ fn allowed_tools(
             )));
         }
         let is_dropped = |kind: &str| dropped.iter().any(|dropped| dropped == kind);
-        if let Some(searched) = searched_tools(&tool, toolbox) {
+        if let Some(searched) = names_if_search(&tool, toolbox) {
             names.extend(searched);
             return Ok(());
         }
@@ -205,7 +205,7 @@ fn allowed_tools(
 }
 
 /// The tools that a search can find, if `fields` describe one that the client does not run.
-fn searched_tools(
+fn names_if_search(
     fields: &ToolChoiceFields<'_>,
     toolbox: &Toolbox<'_>,
 ) -> Option<BTreeSet<String>> {

@@ -7,12 +7,11 @@ use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
-use super::{Tool, ToolChoice, ToolKind, ToolTarget, Toolbox};
+use super::{Tool, ToolKind, ToolTarget, Toolbox};
 use crate::json;
 use crate::members::{Members, rewrite};
 use crate::text::Text;
 use crate::tools::{ProxyTool, ProxyToolUse};
-use crate::turn::{ItemKind, Turn};
 
 /// Deferred tools of fewer bytes than these are all offered at once, because a search takes one
 /// more request to the model.
@@ -21,6 +20,8 @@ const MIN_SEARCHED_BYTES: usize = 6_000;
 /// the place that a tool is from.
 const MAX_NAMES_BYTES: usize = 4_000;
 const MAX_SOURCE_BYTES: usize = 160;
+/// Beyond as many bytes of both no further places are named.
+const MAX_LIST_BYTES: usize = 8_000;
 
 /// When a tool is offered to the model. Later ones are offered behind earlier ones, so that the
 /// list of tools grows at its end.
@@ -117,11 +118,20 @@ impl<'a> Toolbox<'a> {
             .map(|tool| tool.wire_name.as_str())
     }
 
+    /// Whether the model searches for tools of MCP servers, which no provider can find.
+    pub(crate) fn searches_servers(&self) -> bool {
+        let mut tools = self.tools.iter();
+        self.search_function().is_some() && tools.any(|tool| tool.deferred_on_server.is_some())
+    }
+
     /// Adds the function with which the model searches for tools, if the client offers a search
     /// that it does not run itself, and defers tools that are worth one. Returns its name.
     pub(crate) fn add_search_function(&mut self, tool: &'a ProxyTool) -> Option<String> {
+        if !self.has_hosted_search {
+            return None;
+        }
         let bytes: usize = self.deferred().map(|(_, tool)| tool.bytes()).sum();
-        if !self.has_hosted_search || bytes < MIN_SEARCHED_BYTES {
+        if bytes < MIN_SEARCHED_BYTES {
             return None;
         }
         let names = [
@@ -150,14 +160,13 @@ impl<'a> Toolbox<'a> {
 
     /// The tools that a search of the proxy can find; `None` if the model does not search for
     /// tools.
-    pub fn searched_tools(&self) -> Option<DeferredTools> {
+    pub fn searchable_tools(&self) -> Option<DeferredTools> {
         self.search_function()?;
-        let definitions = self.raw_definitions();
+        let (definitions, descriptions) = (self.raw_definitions(), self.source_descriptions());
         let mut namespaces = HashMap::new();
         let tools = self.deferred().map(|(_, tool)| {
             let source = tool.source();
-            let about = self.about(source);
-            let namespace = match tool.of_server {
+            let namespace = match tool.deferred_on_server {
                 Some(_) => None,
                 None => tool.target.namespace.as_deref(),
             };
@@ -166,12 +175,17 @@ impl<'a> Toolbox<'a> {
                 namespaces.insert(name, raw.get().to_owned());
             }
             let place = (namespace.map(str::to_owned), tool.target.name.clone());
-            let definition = definitions.get(&place).filter(|_| tool.of_server.is_none());
+            let definition = definitions
+                .get(&place)
+                .filter(|_| tool.deferred_on_server.is_none());
             DeferredTool {
                 wire_name: tool.wire_name.clone(),
                 name: tool.own_name().to_owned(),
                 source: source.map(str::to_owned),
-                source_description: about.map(Cow::into_owned).unwrap_or_default(),
+                source_description: source
+                    .and_then(|source| descriptions.get(source))
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
                 description: tool
                     .description
                     .as_ref()
@@ -188,7 +202,7 @@ impl<'a> Toolbox<'a> {
     /// The tools that a search can find, with their places.
     pub(super) fn deferred(&self) -> impl Iterator<Item = (usize, &Tool<'a>)> {
         let tools = self.tools.iter().enumerate();
-        tools.filter(|(_, tool)| tool.is_deferred || tool.of_server.is_some())
+        tools.filter(|(_, tool)| tool.is_deferred || tool.deferred_on_server.is_some())
     }
 
     /// The definitions of functions and namespaces, by namespace and name.
@@ -209,38 +223,47 @@ impl<'a> Toolbox<'a> {
         all
     }
 
-    /// What the client says of a namespace or of an MCP server.
-    fn about(&self, source: Option<&str>) -> Option<Cow<'a, str>> {
-        let source = source?;
-        self.definitions.iter().find_map(|definition| {
+    /// What the client says of namespaces and of MCP servers.
+    fn source_descriptions(&self) -> HashMap<String, Cow<'a, str>> {
+        let described = self.definitions.iter().filter_map(|definition| {
             let members = Members::read(definition.raw.get())?;
             let (name, text) = match &*members.text("type")? {
                 "namespace" => ("name", "description"),
                 "mcp" => ("server_label", "server_description"),
                 _ => return None,
             };
-            (members.text(name)? == source).then(|| members.text(text))?
-        })
+            Some((members.text(name)?.into_owned(), members.text(text)?))
+        });
+        described.collect()
     }
 
     /// The names of all deferred tools, as far as there is room, with the places they are from.
     fn names_of_deferred(&self) -> String {
         let mut sources: Vec<(Option<&str>, Vec<&str>)> = Vec::new();
+        let mut places: HashMap<Option<&str>, usize> = HashMap::new();
         for (_, tool) in self.deferred() {
             let source = tool.source();
-            let known = sources.iter_mut().find(|(known, _)| *known == source);
-            match known {
-                Some((_, names)) => names.push(tool.own_name()),
-                None => sources.push((source, vec![tool.own_name()])),
+            let place = *places.entry(source).or_insert(sources.len());
+            if place == sources.len() {
+                sources.push((source, Vec::new()));
+            }
+            if let Some((_, names)) = sources.get_mut(place) {
+                names.push(tool.own_name());
             }
         }
+        let descriptions = self.source_descriptions();
         let share = MAX_NAMES_BYTES / sources.len().max(1);
         let mut text = String::from("\n\nThese can be found:");
-        for (source, names) in sources {
+        for (at, (source, names)) in sources.iter().enumerate() {
+            if text.len() > MAX_LIST_BYTES {
+                let _ = write!(text, "\n- tools of {} others", sources.len() - at);
+                break;
+            }
             text.push_str("\n- ");
             if let Some(source) = source {
                 text.push_str(source);
-                if let Some(about) = self.about(Some(source)).filter(|about| !about.is_empty()) {
+                let about = descriptions.get(*source);
+                if let Some(about) = about.filter(|about| !about.is_empty()) {
                     let line = about.lines().next().unwrap_or_default();
                     let end = line.floor_char_boundary(MAX_SOURCE_BYTES);
                     let _ = write!(text, " ({})", line.get(..end).unwrap_or_default());
@@ -272,7 +295,7 @@ impl<'a> Toolbox<'a> {
 impl Tool<'_> {
     /// Its namespace, or the label of its MCP server.
     fn source(&self) -> Option<&str> {
-        match self.of_server {
+        match self.deferred_on_server {
             Some(server) => Some(&server.server_label),
             None => self.target.namespace.as_deref(),
         }
@@ -280,7 +303,7 @@ impl Tool<'_> {
 
     /// Its name in its namespace, or on its server.
     fn own_name(&self) -> &str {
-        self.of_server
+        self.deferred_on_server
             .map_or(self.target.name.as_str(), |server| &server.name)
     }
 
@@ -289,208 +312,5 @@ impl Tool<'_> {
         let description = self.description.as_ref().map_or(0, Text::escaped_len);
         let parameters = self.parameters.map_or(0, |raw| raw.get().len());
         self.wire_name.len() + description + parameters
-    }
-}
-
-/// Takes back the offer of the tools for which the model has to search, until it has found or
-/// called them, or the client names them in its choice.
-pub(crate) fn withdraw_unfound(turn: &mut Turn<'_>) {
-    let Some(search) = turn.tools.search_function() else {
-        return;
-    };
-    let tools = &turn.tools;
-    let mut found = FoundTools::new(tools);
-    match &turn.tool_choice {
-        ToolChoice::Named(name) => found.add_called(name),
-        ToolChoice::Allowed { names, .. } if !names.contains(search) => {
-            for name in names {
-                found.add_called(name);
-            }
-        }
-        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Allowed { .. } => {
-        }
-    }
-    for item in &turn.items {
-        match item.kind {
-            ItemKind::ToolSearchOutput | ItemKind::ServerToolSearch => {
-                found.add_output(item.tools());
-            }
-            kind if kind.is_call() => found.add_called(&tools.called_name(item)),
-            _ => {}
-        }
-    }
-    let order = found.order;
-    let deferred: Vec<usize> = tools.deferred().map(|(place, _)| place).collect();
-    for place in deferred {
-        if let Some(tool) = turn.tools.tools.get_mut(place) {
-            let found = order.get(&place).copied();
-            tool.offered_from = found.map_or(OfferedFrom::Never, OfferedFrom::Found);
-        }
-    }
-}
-
-/// The tools that were found, by their places.
-struct FoundTools<'t, 'a> {
-    tools: &'t Toolbox<'a>,
-    by_wire_name: HashMap<&'t str, usize>,
-    of_servers: HashMap<(&'t str, &'t str), usize>,
-    order: HashMap<usize, usize>,
-}
-
-impl<'t, 'a> FoundTools<'t, 'a> {
-    fn new(tools: &'t Toolbox<'a>) -> Self {
-        let (mut by_wire_name, mut of_servers) = (HashMap::new(), HashMap::new());
-        for (place, tool) in tools.deferred() {
-            by_wire_name.insert(tool.wire_name.as_str(), place);
-            if let Some(server) = tool.of_server {
-                of_servers.insert((&*server.server_label, &*server.name), place);
-            }
-        }
-        Self {
-            tools,
-            by_wire_name,
-            of_servers,
-            order: HashMap::new(),
-        }
-    }
-
-    fn add(&mut self, place: Option<usize>) {
-        let next = self.order.len();
-        if let Some(place) = place {
-            self.order.entry(place).or_insert(next);
-        }
-    }
-
-    fn add_called(&mut self, wire_name: &str) {
-        self.add(self.by_wire_name.get(wire_name).copied());
-    }
-
-    /// Adds what a search has found.
-    fn add_output(&mut self, list: Option<&RawValue>) {
-        for raw in json::list::<&RawValue>(list) {
-            let Some(members) = Members::read(raw.get()) else {
-                continue;
-            };
-            let name = members.text("name").unwrap_or_default();
-            match members.text("type").as_deref() {
-                Some("namespace") => {
-                    for inside in json::list::<&RawValue>(members.get("tools")) {
-                        let inside = Members::read(inside.get()).and_then(|it| it.text("name"));
-                        self.add_named(Some(&name), &inside.unwrap_or_default());
-                    }
-                }
-                Some("mcp") => {
-                    let label = members.text("server_label").unwrap_or_default();
-                    for tool in json::list::<Cow<'_, str>>(members.get("allowed_tools")) {
-                        self.add(self.of_servers.get(&(&*label, &*tool)).copied());
-                    }
-                }
-                _ => self.add_named(None, &name),
-            }
-        }
-    }
-
-    fn add_named(&mut self, namespace: Option<&str>, name: &str) {
-        if let Some(tool) = self.tools.get(namespace, name) {
-            self.add_called(&tool.wire_name);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use registry::RelayToolKind;
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::responses::request::TurnSource;
-    use crate::tools::McpToolName;
-
-    fn search() -> ProxyTool {
-        ProxyTool {
-            name: "tool_search".to_owned(),
-            description: "Finds tools.".to_owned(),
-            parameters: "{}".to_owned(),
-            finds_tools: true,
-            ..ProxyTool::default()
-        }
-    }
-
-    fn of_server(name: &str) -> ProxyTool {
-        ProxyTool {
-            name: format!("docs__{name}"),
-            description: "Reads. ".repeat(1_000),
-            parameters: "{}".to_owned(),
-            in_place_of: Some(RelayToolKind::Mcp),
-            deferred: Some(McpToolName {
-                server_label: "docs".to_owned(),
-                name: name.to_owned(),
-            }),
-            ..ProxyTool::default()
-        }
-    }
-
-    fn found(tools: &Value) -> Value {
-        json!({
-            "type": "tool_search_output", "execution": "server", "call_id": null,
-            "status": "completed", "tools": tools,
-        })
-    }
-
-    /// The tools that are offered, in the order in which they are.
-    fn offered(input: &Value) -> Vec<String> {
-        let tools = json!([
-            {"type": "mcp", "server_label": "docs", "server_url": "http://x", "defer_loading": true},
-            {"type": "tool_search"},
-        ]);
-        let body = json!({"model": "m", "input": input, "tools": tools}).to_string();
-        let tools = vec![
-            search(),
-            of_server("read"),
-            of_server("write"),
-            of_server("list"),
-        ];
-        let source = TurnSource::new(body).with_proxy_tools(tools);
-        let source = source.with_mcp_listing(std::sync::Arc::default());
-        let turn = source.turn().unwrap();
-        let mut tools: Vec<&Tool<'_>> = turn.tools.iter().collect();
-        tools.retain(|tool| tool.offered_from != OfferedFrom::Never);
-        tools.sort_by_key(|tool| tool.offered_from);
-        tools
-            .into_iter()
-            .map(|tool| tool.wire_name.clone())
-            .collect()
-    }
-
-    #[test]
-    fn tools_of_servers_are_offered_in_the_order_of_the_searches() {
-        let user = json!({"role": "user", "content": "go"});
-        let server = |names: Value| {
-            found(&json!([{
-                "type": "mcp", "server_label": "docs", "allowed_tools": names,
-            }]))
-        };
-        for (input, expected) in [
-            (json!([user]), "tool_search"),
-            (
-                json!([user, server(json!(["write"]))]),
-                "tool_search docs__write",
-            ),
-            (
-                json!([
-                    user,
-                    server(json!(["write"])),
-                    server(json!(["read", "write"]))
-                ]),
-                "tool_search docs__write docs__read",
-            ),
-            (json!([user, server(json!(["other"]))]), "tool_search"),
-            (
-                json!([user, found(&json!([{"type": "mcp"}]))]),
-                "tool_search",
-            ),
-        ] {
-            assert_eq!(offered(&input).join(" "), expected, "{input}");
-        }
     }
 }

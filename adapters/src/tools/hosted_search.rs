@@ -14,11 +14,11 @@ use crate::members::{Members, rewrite};
 /// takes a definition out when it writes the search that finds it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostedSearch {
-    /// The paths that a search can ask for, a namespace or a function: the definitions that it
-    /// finds, as JSON.
-    by_path: HashMap<String, Vec<String>>,
-    /// The path of each tool, by the namespace and the name of its calls.
-    paths: HashMap<(String, String), String>,
+    /// What each search finds: the path that it asks for, a namespace or a function, and the
+    /// definitions, as JSON. `None` once it was made.
+    found: Vec<Option<(String, Vec<String>)>>,
+    /// The place of the search that finds a tool, by the namespace and the name of its calls.
+    places: HashMap<(String, String), usize>,
 }
 
 impl HostedSearch {
@@ -53,26 +53,45 @@ impl HostedSearch {
             let found = all
                 .into_iter()
                 .filter_map(|raw| Some((deferred(raw)?, raw.get())));
-            let (tools, found): (Vec<_>, Vec<_>) = found.unzip();
-            let mut json = Vec::new();
-            let list = format!("[{}]", found.join(","));
-            rewrite(&mut json, &members, &[("tools", Some(list))]);
-            search.add(&name, tools, String::from_utf8_lossy(&json).into_owned());
+            let found: Vec<(&Tool<'_>, &str)> = found.collect();
+            // A model that searches calls some tools by their names alone. The others of their
+            // namespaces stay unfound.
+            let at_once = if toolbox.search_function().is_some() {
+                1
+            } else {
+                found.len().max(1)
+            };
+            for some in found.chunks(at_once) {
+                let (tools, found): (Vec<_>, Vec<_>) = some.iter().copied().unzip();
+                let mut json = Vec::new();
+                let list = format!("[{}]", found.join(","));
+                rewrite(&mut json, &members, &[("tools", Some(list))]);
+                search.add(&name, tools, String::from_utf8_lossy(&json).into_owned());
+            }
         }
         Some(search)
     }
 
     /// Adds a definition and the tools that it defines, if there are any.
     fn add<'t>(&mut self, path: &str, tools: impl IntoIterator<Item = &'t Tool<'t>>, json: String) {
-        let mut has_tools = false;
+        let mut tools = tools.into_iter().peekable();
+        let Some(first) = tools.peek() else {
+            return;
+        };
+        let target = first.called_target();
+        let called = (target.namespace.unwrap_or_default(), target.name);
+        // Another definition of the same tools is found with the first.
+        let known = self.places.get(&called).copied();
+        let place = known.unwrap_or(self.found.len());
+        match self.found.get_mut(place) {
+            Some(Some((_, list))) => list.push(json),
+            Some(None) => {}
+            None => self.found.push(Some((path.to_owned(), vec![json]))),
+        }
         for tool in tools {
             let target = tool.called_target();
             let called = (target.namespace.unwrap_or_default(), target.name);
-            self.paths.insert(called, path.to_owned());
-            has_tools = true;
-        }
-        if has_tools {
-            self.by_path.entry(path.to_owned()).or_default().push(json);
+            self.places.insert(called, place);
         }
     }
 
@@ -88,7 +107,7 @@ impl HostedSearch {
                 Some(tool.text("name")?.into_owned())
             });
             for tool in inside.chain([name.to_string()]) {
-                self.paths.remove(&(name.to_string(), tool));
+                self.places.remove(&(name.to_string(), tool));
             }
         }
     }
@@ -96,8 +115,8 @@ impl HostedSearch {
     /// Takes out what a search finds that finds this tool: its path, and a JSON list of
     /// definitions. `None` if it was found before, or needs no search.
     pub(crate) fn find(&mut self, namespace: &str, name: &str) -> Option<(String, String)> {
-        let path = self.paths.get(&(namespace.to_owned(), name.to_owned()))?;
-        let (path, list) = self.by_path.remove_entry(path)?;
+        let place = self.places.get(&(namespace.to_owned(), name.to_owned()))?;
+        let (path, list) = self.found.get_mut(*place)?.take()?;
         Some((path, format!("[{}]", list.join(","))))
     }
 }

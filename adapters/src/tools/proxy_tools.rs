@@ -181,7 +181,7 @@ impl<'a> Toolbox<'a> {
         self.add(target, Some(description), parameters, None);
         if let Some(added) = self.tools.last_mut() {
             added.proxy = Some(proxy);
-            added.of_server = tool.deferred.as_ref();
+            added.deferred_on_server = tool.deferred.as_ref();
         }
         runs_at_once
     }

@@ -11,7 +11,7 @@ use crate::text_files::is_svg;
 impl Turn<'_> {
     /// The images in its messages and outputs, each once, the newest first. SVG images are left
     /// out, because they are text.
-    pub fn images(&self) -> Vec<TurnImage> {
+    pub fn images(&self) -> Vec<TurnImage<'_>> {
         let mut known = HashSet::new();
         let mut images = Vec::new();
         for (index, item) in self.items.iter().enumerate().rev() {
@@ -24,17 +24,15 @@ impl Turn<'_> {
                 _ => continue,
             };
             // What cannot be read is refused where it is sent.
-            for part in content.unwrap_or_default().parts.iter().rev() {
+            for part in content.unwrap_or_default().parts.into_iter().rev() {
                 let MessagePart::Image(url, _) = part else {
                     continue;
                 };
-                if is_svg(url) {
+                if is_svg(&url) {
                     continue;
                 }
-                let url = url.decoded();
-                let key = TurnImage::key_of(&url);
+                let key = TurnImage::key_of(&url.decoded());
                 if known.insert(key.clone()) {
-                    let url = url.into_owned();
                     images.push(TurnImage { key, url });
                 }
             }
@@ -62,7 +60,11 @@ mod tests {
         ]});
         let source = TurnSource::new(body.to_string());
         let turn = source.turn().unwrap();
-        let urls: Vec<String> = turn.images().into_iter().map(|it| it.url).collect();
+        let urls: Vec<String> = turn
+            .images()
+            .iter()
+            .map(|it| it.url.decoded().into_owned())
+            .collect();
         assert_eq!(urls, ["data:c", "data:a", "https://b"]);
     }
 }

@@ -251,21 +251,25 @@ fn name_images_anew(turn: &BundleTurn, redacted: &mut BundleTurn) {
     if redacted.state_before.image_texts.is_empty() {
         return;
     }
-    let images = |turn: &BundleTurn| {
+    let keys = |turn: &BundleTurn| {
         let mut source = source(turn)?;
         if let Some(history) = &turn.state_before.history {
             source = source.with_history(history.items.clone());
         }
-        Some(source.turn().ok()?.images())
+        let turn = source.turn().ok()?;
+        let keys = turn.images().into_iter().map(|image| image.key);
+        Some(keys.collect::<Vec<String>>())
     };
-    let (Some(before), Some(after)) = (images(turn), images(redacted)) else {
+    let (Some(before), Some(after)) = (keys(turn), keys(redacted)) else {
         return;
     };
     let texts = &mut redacted.state_before.image_texts;
-    for (before, after) in before.into_iter().zip(after) {
-        if let Some(text) = texts.get(&before.key).cloned() {
-            texts.insert(after.key, text);
-        }
+    let pairs = before.iter().zip(after);
+    let named: Vec<_> = pairs
+        .filter_map(|(before, after)| Some((after, texts.remove(before)?)))
+        .collect();
+    for (key, text) in named {
+        texts.insert(key, text);
     }
 }
 

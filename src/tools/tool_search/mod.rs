@@ -56,7 +56,7 @@ impl ToolRunner for ToolSearch {
 
     fn begin(&self, _: &TurnContext, turn: &Turn<'_>, _: &str) -> Arc<dyn TurnTools> {
         Arc::new(ToolSearchTurn {
-            tools: turn.tools.searched_tools().unwrap_or_default(),
+            tools: turn.tools.searchable_tools().unwrap_or_default(),
             index: Mutex::default(),
         })
     }

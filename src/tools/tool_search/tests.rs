@@ -44,7 +44,7 @@ fn deferred_tools() -> (DeferredTools, String) {
     let mut functions = turn.tools.iter();
     let search = functions.find(|tool| tool.wire_name == NAME).unwrap();
     let description = search.description.as_ref().unwrap().decoded();
-    let tools = turn.tools.searched_tools().unwrap();
+    let tools = turn.tools.searchable_tools().unwrap();
     (tools, description.into_owned())
 }
 

@@ -39,6 +39,7 @@ pub(super) fn push(
         beyond: Vec::new(),
         has_forced: false,
         artifact_tools: 0..0,
+        searches: searches(turn, quirks),
     };
     if !leaves_out {
         for definition in turn.tools.definitions() {
@@ -99,11 +100,13 @@ struct ToolList<'l, 'a> {
     has_forced: bool,
     /// The part of the list that has the tools which read artifacts.
     artifact_tools: Range<usize>,
+    /// Whether the provider knows searches for tools, so that the proxy runs none.
+    searches: bool,
 }
 
 impl<'a> ToolList<'_, 'a> {
     fn push_definition(&mut self, definition: &ToolDefinition<'a>) -> Result<(), Fault> {
-        let searches = self.searches();
+        let searches = self.searches;
         let plain = schema::without_encryption(definition.raw.get());
         let json = plain.as_deref().unwrap_or(definition.raw.get());
         let Some(members) = Members::read(json) else {
@@ -111,8 +114,14 @@ impl<'a> ToolList<'_, 'a> {
         };
         let kind = members.text("type").unwrap_or_else(|| "function".into());
         let name = members.text("name").unwrap_or_else(|| kind.clone());
-        // A tool that was found by a search is in the output of that search.
-        if definition.found && searches {
+        // A tool that was found by a search is in the output of that search. Of a server only names
+        // were found.
+        if definition.found && (searches || kind == "mcp") {
+            return Ok(());
+        }
+        // What the model has found itself comes last, and the rest not yet.
+        let tool = self.turn.tools.get(None, &name);
+        if tool.is_some_and(|tool| !self.is_offered_at_once(tool)) {
             return Ok(());
         }
         // Where nothing is searched for, all tools are offered from the beginning.
@@ -124,7 +133,11 @@ impl<'a> ToolList<'_, 'a> {
                 && tools.any(|tool| tool.is_deferred && is_inside(tool))
         };
         let relayed = RelayToolKind::of_definition(&kind);
-        let relayed = relayed.filter(|kind| self.quirks.tools.contains(*kind) && !is_flat(*kind));
+        let takes = |kind: RelayToolKind| {
+            let is_search = kind == RelayToolKind::ToolSearch;
+            self.quirks.tools.contains(kind) && !is_flat(kind) && (searches || !is_search)
+        };
+        let relayed = relayed.filter(|kind| takes(*kind));
         match relayed {
             Some(relayed) if relayed.is_hosted() => {
                 self.notes.remove("tool_dropped", &kind);
@@ -170,7 +183,7 @@ impl<'a> ToolList<'_, 'a> {
                 Some(ProxyToolUse::InPlaceOf(kind)) => {
                     !self.quirks.tools.contains(kind) && self.is_offered_at_once(tool)
                 }
-                Some(ProxyToolUse::ToolSearch) => !self.searches(),
+                Some(ProxyToolUse::ToolSearch) => !self.searches,
                 // One place is left for a tool that has to be called.
                 Some(ProxyToolUse::WithArtifacts) => plan.artifact_tools && self.room > 1,
             };
@@ -194,7 +207,7 @@ impl<'a> ToolList<'_, 'a> {
         found.sort_by_key(|tool| tool.offered_from);
         for tool in found {
             if is_allowed(tool, turn, self.quirks)
-                && !self.searches()
+                && !self.searches
                 && self.written.insert(tool.wire_name.clone())
             {
                 let (rules, room) = (self.quirks.schema, &mut *self.reference_room);
@@ -205,14 +218,9 @@ impl<'a> ToolList<'_, 'a> {
         }
     }
 
-    /// Whether the provider knows searches for tools, so that the proxy runs none.
-    fn searches(&self) -> bool {
-        self.quirks.tools.contains(RelayToolKind::ToolSearch)
-    }
-
     /// Whether the model gets a tool without a search of the proxy.
     fn is_offered_at_once(&self, tool: &Tool<'_>) -> bool {
-        tool.offered_from == OfferedFrom::Beginning || self.searches()
+        tool.offered_from == OfferedFrom::Beginning || self.searches
     }
 
     fn push_raw(&mut self, name: &str, json: &str) {
@@ -248,7 +256,7 @@ impl<'a> ToolList<'_, 'a> {
             && target.namespace.is_none()
             && target.name == tool.wire_name
             && tool.parameters.is_some()
-            && (!tool.is_deferred || self.quirks.tools.contains(RelayToolKind::ToolSearch));
+            && (!tool.is_deferred || self.searches);
         let (rules, room) = (self.quirks.schema, &mut *self.reference_room);
         let parameters = tool.parameters;
         let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, rules, room));
@@ -270,6 +278,12 @@ impl<'a> ToolList<'_, 'a> {
         out.push(b'}');
         self.push_raw(&tool.wire_name, &String::from_utf8_lossy(&out));
     }
+}
+
+/// Whether the provider itself searches for tools, or leaves it to the client. It cannot find those
+/// of MCP servers to which the proxy connects.
+fn searches(turn: &Turn<'_>, quirks: &RelayQuirks) -> bool {
+    quirks.tools.contains(RelayToolKind::ToolSearch) && !turn.tools.searches_servers()
 }
 
 /// Whether `allowed_tools` has the tool. A provider that takes tools as they are gets the
