@@ -58,7 +58,7 @@ pub struct McpServerSpec {
     pub env: Pairs<String>,
     /// The tools that may be used; all if nothing is set.
     pub allowed_tools: Option<Vec<String>>,
-    /// Whether a person has to approve each call, even if a request says that none has to.
+    /// Which calls a person has to approve.
     pub require_approval: McpApprovalSetting,
     /// The most time of a call, within `call_timeout` in `[tools]`.
     #[serde(deserialize_with = "some_duration")]
@@ -70,15 +70,15 @@ fn some_duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Dur
     duration::deserialize(from).map(Some)
 }
 
-/// Who decides about the approval of the calls of a configured server.
+/// Which calls of a configured server a person has to approve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpApprovalSetting {
-    /// A person approves each call.
+    /// All, whatever the request says.
     Always,
-    /// The request decides.
+    /// The request decides. A call of which it says nothing needs an approval.
     #[default]
-    Never,
+    Request,
 }
 
 /// The checked form of `[tools.mcp]`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::plan::output::without_cut_line;
-use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
 use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use arc_swap::ArcSwap;
@@ -181,7 +181,9 @@ fn item(call: &WithheldCall, result: Option<&Result<String, String>>) -> HostedI
         name: call.name.clone(),
         arguments: call.arguments.clone(),
         output: result.and_then(|result| result.as_ref().ok().cloned()),
-        error: result.and_then(|result| result.as_ref().err().cloned()),
+        error: result
+            .and_then(|result| result.as_ref().err().cloned())
+            .map(McpCallError::Execution),
         approval_request_id: None,
     }
 }

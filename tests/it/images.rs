@@ -146,7 +146,7 @@ async fn descriptions_follow_what_was_learned_and_outlive_excerpts(wire: PlayerW
     let player = player(wire).await;
     let setup = Setup::new().provider("models = [{ id = \"eyes\", images = true }]");
     let setup = setup.wire_of(&player);
-    let named = setup.clone().tables("[vision]\nmodel = \"up/eyes\"");
+    let named = setup.tables("[vision]\nmodel = \"up/eyes\"");
     let proxy = Proxy::start_with(&player, named).await;
     let mut asked = asks(&[user(&[image("AAAA")])]);
     player.push(ScriptedAnswer::error(400, "Image input not supported"));
@@ -172,9 +172,10 @@ async fn descriptions_follow_what_was_learned_and_outlive_excerpts(wire: PlayerW
     let last = player.requests().pop().unwrap();
     assert!(last.body.len() < 20_000, "{}", last.body.len());
     assert!(last.body.contains("A red button."), "{}", last.body);
-    let unusable = setup.tables("[vision]\nmodel = \"nobody/eyes\"");
+    let unusable = Setup::new().provider(MODELS).wire_of(&player);
+    let unusable = unusable.provider("passthrough = false");
+    let unusable = unusable.tables("[vision]\nmodel = \"nobody/eyes\"");
     let proxy = Proxy::start_with(&player, unusable).await;
-    player.push(ScriptedAnswer::error(400, "Image input not supported"));
     for _ in 0..2 {
         player.push(says("I see nothing."));
         proxy.response(&asks(&[user(&[image("CCCC")])])).await;

@@ -67,6 +67,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
             "tests/clients/programs/open_responses_client.py",
             "tests/hostile",
             "tests/it/edge",
+            "src/turn/image_texts",
             "tests/it/images.rs",
             "tests/it/openapi.rs",
             "tests/it/prompts.rs",

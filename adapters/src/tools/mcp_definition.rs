@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::members::{Members, rewrite};
 
-/// The longest label of a server, as OpenAI has it.
+/// The longest label of a server, in bytes, as OpenAI has it.
 const MAX_LABEL: usize = 64;
 /// The most servers of a request.
 const MAX_SERVERS: usize = 32;
@@ -178,6 +178,12 @@ impl McpDefinition {
         Ok(servers)
     }
 
+    /// Whether a text can be the label of a server: 1 to 64 letters, digits, `_` and `-`.
+    pub fn is_label(text: &str) -> bool {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        (1..=MAX_LABEL).contains(&text.len()) && text.bytes().all(fits)
+    }
+
     fn read(server: &Members<'_>, place: usize) -> Result<Self, Fault> {
         for field in ["connector_id", "tunnel_id"] {
             if server.present(field).is_some() {
@@ -200,11 +206,7 @@ impl McpDefinition {
             let message = format!("Missing required parameter: '{param}'.");
             return Err(Fault::invalid(param, message).with_code("missing_required_parameter"));
         };
-        let is_usable = |label: &str| {
-            let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-            (1..=MAX_LABEL).contains(&label.len()) && label.bytes().all(is_of_name)
-        };
-        let label = json::string_value(Some(raw)).filter(|label| is_usable(label));
+        let label = json::string_value(Some(raw)).filter(|label| Self::is_label(label));
         let label = label.ok_or_else(|| {
             let expected = "a name of 1 to 64 letters, digits, '_' and '-'";
             wrong(place, "server_label", expected)

@@ -1,6 +1,9 @@
 //! Loads `[tools.mcp]`.
 
-use super::{ConfigLoader, check_name};
+use adapters::tools::McpDefinition;
+use url::Url;
+
+use super::ConfigLoader;
 use crate::config::address;
 use crate::config::mcp_servers::{
     AllowedHost, ConfiguredMcpServer, McpApprovalSetting, McpConfig, McpServerSpec, McpSpec,
@@ -8,10 +11,6 @@ use crate::config::mcp_servers::{
 };
 use crate::config::toml_file::TomlFile;
 use crate::secrets::Secret;
-use url::Url;
-
-/// The longest label, as in requests.
-const MAX_LABEL: usize = 64;
 
 impl ConfigLoader<'_> {
     /// Adds the MCP servers. One whose token is missing is off, with a warning.
@@ -57,9 +56,8 @@ impl ConfigLoader<'_> {
         spec: McpServerSpec,
     ) -> Result<Option<ConfiguredMcpServer>, (&'static str, String)> {
         let mistake = |key, why: &str| Err((key, why.to_owned()));
-        check_name(label).map_err(|why| ("", why.to_owned()))?;
-        if label.len() > MAX_LABEL || label.contains('.') {
-            return mistake("", "a label has at most 64 letters, digits, '_' and '-'");
+        if !McpDefinition::is_label(label) {
+            return mistake("", "a label has 1 to 64 letters, digits, '_' and '-'");
         }
         if spec.timeout.is_some_and(|timeout| timeout.is_zero()) {
             return mistake("timeout", "`timeout` must be above zero");

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use adapters::cited_source::{CitedSource, PageArtifact};
-use adapters::responses::assembler::HostedItem;
+use adapters::responses::assembler::{HostedItem, McpCallError};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
@@ -379,7 +379,7 @@ fn fill_state(turn: &mut BundleTurn) {
             name: "x".into(),
             arguments: "x".into(),
             output: Some("x".into()),
-            error: Some("x".into()),
+            error: Some(McpCallError::of_time("x".into())),
             approval_request_id: None,
         },
         HostedItem::McpListTools {

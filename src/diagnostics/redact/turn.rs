@@ -6,7 +6,7 @@ use adapters::cited_source::CitedSource;
 use adapters::fault::Fault;
 use adapters::hidden_rounds::HiddenEntry;
 use adapters::plan::output;
-use adapters::responses::assembler::HostedItem;
+use adapters::responses::assembler::{HostedItem, McpCallError};
 use adapters::responses::request::TurnSource;
 use registry::RouteSnapshot;
 
@@ -218,6 +218,7 @@ fn hosted_texts(item: &mut HostedItem) -> Vec<&mut String> {
             approval_request_id: _,
         } => {
             let texts = [server_label, name, arguments].into_iter();
+            let error = error.as_mut().map(McpCallError::text_mut);
             texts.chain(output).chain(error).collect()
         }
         HostedItem::McpListTools {

@@ -11,18 +11,16 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
     Implementation, PaginatedRequestParams, Tool,
 };
-use rmcp::service::{
-    ClientInitializeError, NotificationContext, RoleClient, RunningService, ServiceError,
-};
+use rmcp::service::{NotificationContext, RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::SseRetryPolicy;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, serve_client};
 use serde_json::{Map, Value};
-use thiserror::Error;
 use tokio::process::Command;
 
+use super::error::McpError;
 use super::http::McpHttp;
 use super::target::{McpReach, McpTarget};
 use super::{MAX_MESSAGE, McpNetwork};
@@ -39,29 +37,6 @@ const MAX_PAGES: usize = 32;
 const VARIABLES: [&str; 9] = [
     "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER",
 ];
-
-/// Why a server cannot be used.
-#[derive(Clone, Debug, Error)]
-pub(super) enum McpError {
-    /// It cannot be reached or started, or does not speak the protocol.
-    #[error("the server cannot be reached: {0}")]
-    Unreachable(String),
-    /// It has refused a request.
-    #[error("the server answered with an error: {0}")]
-    Refused(String),
-    /// The connection has ended.
-    #[error("the connection to the server has ended: {0}")]
-    Lost(String),
-    /// It wants more than an answer.
-    #[error("the server asks for input, which nobody can give here")]
-    AsksForInput,
-    /// It took too long.
-    #[error("the server did not answer within {0:?}")]
-    Timeout(Duration),
-    /// It has ended again and again.
-    #[error("the program of the server has ended too often; it is started again in a minute")]
-    EndsTooOften,
-}
 
 /// A server that is connected. It ends when it is dropped.
 pub(super) struct McpConnection {
@@ -113,12 +88,13 @@ impl McpConnection {
                         WebDialler::public_and(dialler, others.iter().copied())
                     }
                 };
-                let tls = network.tls().map_err(out_of_reach)?;
+                let tls = network.tls().map_err(McpError::out_of_reach)?;
                 let memory = network.memory();
                 let client = WebClient::new(dialler, tls).with_memory(memory.clone());
                 let mut headers = HashMap::new();
                 for (name, value) in &target.headers {
-                    let mut value = HeaderValue::from_str(value.expose()).map_err(out_of_reach)?;
+                    let mut value =
+                        HeaderValue::from_str(value.expose()).map_err(McpError::out_of_reach)?;
                     value.set_sensitive(true);
                     headers.insert(name.clone(), value);
                 }
@@ -143,16 +119,18 @@ impl McpConnection {
                     .stdin(Stdio::piped())
                     .stdout(Stdio::piped())
                     .stderr(Stdio::null());
-                let mut group = ProcessGroup::start(&mut program).map_err(out_of_reach)?;
+                let mut group =
+                    ProcessGroup::start(&mut program).map_err(McpError::out_of_reach)?;
                 let pipes = group.pipes();
-                let (input, output) = pipes.ok_or_else(|| out_of_reach("it has no pipes"))?;
+                let (input, output) =
+                    pipes.ok_or_else(|| McpError::out_of_reach("it has no pipes"))?;
                 let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, input)
                     .with_max_line_length(MAX_MESSAGE);
                 (serve_client(listener, transport).await, Some(group))
             }
         };
         Ok(Self {
-            service: service.map_err(begin_error)?,
+            service: service.map_err(McpError::of_begin)?,
             _program: program,
         })
     }
@@ -169,7 +147,7 @@ impl McpConnection {
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = self.service.peer().list_tools(Some(params)).await;
-            let page = page.map_err(service_error)?;
+            let page = page.map_err(McpError::of_request)?;
             tools.extend(page.tools);
             if tools.len() > MAX_TOOLS {
                 tools.truncate(MAX_TOOLS);
@@ -191,31 +169,9 @@ impl McpConnection {
     ) -> Result<CallToolResult, McpError> {
         let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let answered = self.service.peer().call_tool_once(params).await;
-        match answered.map_err(service_error)? {
+        match answered.map_err(McpError::of_request)? {
             CallToolResponse::Complete(result) => Ok(result),
             _ => Err(McpError::AsksForInput),
         }
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the form of `map_err`")]
-fn out_of_reach(error: impl ToString) -> McpError {
-    McpError::Unreachable(error.to_string())
-}
-
-/// The first message of the chain that says something: those around it name parts of a library.
-fn begin_error(error: ClientInitializeError) -> McpError {
-    match error {
-        ClientInitializeError::JsonRpcError(error) => McpError::Refused(error.message.to_string()),
-        ClientInitializeError::TransportError { error, .. } => out_of_reach(error.error),
-        other => out_of_reach(other),
-    }
-}
-
-fn service_error(error: ServiceError) -> McpError {
-    match error {
-        ServiceError::McpError(error) => McpError::Refused(error.message.to_string()),
-        ServiceError::TransportSend(error) => McpError::Lost(error.error.to_string()),
-        other => McpError::Lost(other.to_string()),
     }
 }

@@ -36,7 +36,7 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The error of a request to a server.
-type HttpError = StreamableHttpError<WebError>;
+pub(super) type HttpError = StreamableHttpError<WebError>;
 
 /// Sends the messages to one server. It ends with its connection.
 #[derive(Clone)]

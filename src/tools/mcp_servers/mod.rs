@@ -5,6 +5,7 @@
 //! | `target` | how a server is reached: named by a request and allowed, or configured |
 //! | `pool` | the connections of all turns, and the lists that are kept |
 //! | `connection` | one connection; `http` is the protocol over HTTP |
+//! | `error` | why a server cannot be used |
 //! | `listed_tool` | the tools of a server, within limits |
 //! | `offer` | what a turn offers of them to the model and to the client |
 //! | `approvals` | the calls that people were asked to approve |
@@ -14,6 +15,7 @@
 
 mod approvals;
 mod connection;
+mod error;
 mod http;
 mod listed_tool;
 mod offer;

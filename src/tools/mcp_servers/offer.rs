@@ -10,7 +10,7 @@ use adapters::tools::{
 use registry::RelayToolKind;
 use serde_json::Value;
 
-use super::connection::McpError;
+use super::error::McpError;
 use super::listed_tool::{ListedTool, ListedTools};
 use super::pool::PooledServer;
 use super::target::OperatorLimits;

@@ -13,7 +13,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use super::McpNetwork;
-use super::connection::{McpConnection, McpError};
+use super::connection::McpConnection;
+use super::error::McpError;
 use super::listed_tool::ListedTools;
 use super::target::McpTarget;
 use crate::config::mcp_servers::McpTransport;
@@ -25,6 +26,9 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_mins(10);
 /// The most connections.
 const MAX_SERVERS: usize = 64;
+/// How long a server that could not be asked for its tools is not asked again: one that hangs would
+/// hold up every turn.
+const FAILURE_AGE: Duration = Duration::from_secs(30);
 /// A program may be started this often in this time.
 const MAX_STARTS: usize = 5;
 const STARTS_WITHIN: Duration = Duration::from_mins(1);
@@ -44,7 +48,13 @@ pub(super) struct PooledServer {
     last_used: Mutex<Instant>,
     has_changed: Arc<AtomicBool>,
     connection: AsyncMutex<ConnectionSlot>,
-    listed: AsyncMutex<Option<(Instant, Arc<ListedTools>)>>,
+    listed: AsyncMutex<Option<ToolsAnswer>>,
+}
+
+/// What came of asking a server for its tools.
+struct ToolsAnswer {
+    at: Instant,
+    tools: Result<Arc<ListedTools>, McpError>,
 }
 
 #[derive(Default)]
@@ -99,21 +109,35 @@ impl McpPool {
 
 impl PooledServer {
     /// The tools of the server, which are asked for anew if what is known is older than this or has
-    /// changed. Several that ask at the same time wait for one answer. `call_timeout` is the most
-    /// time of a call.
+    /// changed; after a failure not at once. Several that ask at the same time wait for one answer.
+    /// `call_timeout` is the most time of a call.
     pub(super) async fn tools(
         &self,
         max_age: Duration,
         call_timeout: Duration,
     ) -> Result<Arc<ListedTools>, McpError> {
         let mut listed = self.listed.lock().await;
-        if let Some((at, tools)) = &*listed
-            && at.elapsed() < max_age
-            && !self.has_changed.load(Relaxed)
-        {
-            return Ok(Arc::clone(tools));
+        if let Some(answer) = listed.as_ref().filter(|it| self.is_current(it, max_age)) {
+            return answer.tools.clone();
         }
         *listed = None;
+        let tools = self.ask(call_timeout).await;
+        *listed = Some(ToolsAnswer {
+            at: Instant::now(),
+            tools: tools.clone(),
+        });
+        tools
+    }
+
+    fn is_current(&self, answer: &ToolsAnswer, max_age: Duration) -> bool {
+        let age = answer.at.elapsed();
+        match &answer.tools {
+            Ok(_) => age < max_age && !self.has_changed.load(Relaxed),
+            Err(_) => age < FAILURE_AGE,
+        }
+    }
+
+    async fn ask(&self, call_timeout: Duration) -> Result<Arc<ListedTools>, McpError> {
         let asking = async {
             let connection = self.connect().await?;
             // What changes from here on is asked for again.
@@ -133,9 +157,7 @@ impl PooledServer {
         let redactor = self.redactor.clone();
         let read = spawn_blocking(move || ListedTools::new(&tools, is_cut, &redactor)).await;
         let read = read.map_err(|error| McpError::Lost(error.to_string()))?;
-        let read = Arc::new(read);
-        *listed = Some((Instant::now(), Arc::clone(&read)));
-        Ok(read)
+        Ok(Arc::new(read))
     }
 
     /// Calls a tool once, whatever comes of it. A connection that has ended before is made anew.
@@ -189,3 +211,6 @@ impl PooledServer {
         self.connection.lock().await.open = None;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
 use adapters::tools::ProxyTool;
 use adapters::turn::ApprovedCall;
 
@@ -80,19 +80,11 @@ fn key(ctx: &TurnContext, session: &str, id: &str) -> ApprovalKey {
 impl OfferedTool {
     /// Calls the tool. `approval` is the item that asked a person for that, if one did.
     async fn call(&self, arguments: &str, approval: Option<&str>) -> ToolResult {
-        let result = match parse_tool_arguments(arguments) {
-            Ok(parsed) => match self.server.call(&self.name, parsed).await {
-                Ok(result) => text_of(&result),
-                Err(error) => Err(shortened(&error.to_string())),
-            },
-            Err(_) => Err("The arguments of the call are not a JSON object.".to_owned()),
-        };
-        let redacted = |text: String| self.server.redacted(&text);
-        let result = result.map(redacted).map_err(redacted);
-        let item = self.item(arguments, approval, Some(&result));
+        let result = self.answer(arguments).await;
+        let item = self.item(arguments, approval, Some(result.clone()));
         let (text, failed) = match result {
             Ok(text) => (text, false),
-            Err(why) => (why, true),
+            Err(error) => (error.text().to_owned(), true),
         };
         ToolResult {
             text,
@@ -102,19 +94,46 @@ impl OfferedTool {
         }
     }
 
+    /// What the server answers to a call, without its secrets.
+    async fn answer(&self, arguments: &str) -> Result<String, McpCallError> {
+        let Ok(arguments) = parse_tool_arguments(arguments) else {
+            let why = "The arguments of the call are not a JSON object.";
+            return Err(McpCallError::Execution(why.to_owned()));
+        };
+        match self.server.call(&self.name, arguments).await {
+            Ok(result) => {
+                let redacted = |text: String| self.server.redacted(&text);
+                let text = text_of(&result).map(redacted).map_err(redacted);
+                text.map_err(McpCallError::Execution)
+            }
+            Err(error) => {
+                let mut error = error.into_call_error();
+                // Shortened at the end: the rest of a secret that was cut might not be found.
+                let text = self.server.redacted(error.text());
+                *error.text_mut() = shortened(&text);
+                Err(error)
+            }
+        }
+    }
+
     /// A call as the client sees it.
     fn item(
         &self,
         arguments: &str,
         approval: Option<&str>,
-        result: Option<&Result<String, String>>,
+        result: Option<Result<String, McpCallError>>,
     ) -> HostedItem {
+        let (output, error) = match result {
+            Some(Ok(output)) => (Some(output), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
         HostedItem::McpCall {
             server_label: self.label.clone(),
             name: self.name.clone(),
             arguments: arguments.to_owned(),
-            output: result.and_then(|result| result.as_ref().ok().cloned()),
-            error: result.and_then(|result| result.as_ref().err().cloned()),
+            output,
+            error,
             approval_request_id: approval.map(str::to_owned),
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
-use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
 use adapters::turn::ApprovedCall;
 use tokio::time::Instant;
 
@@ -145,7 +145,8 @@ impl Answer<'_> {
         let metrics = &self.record.metrics;
         metrics.tool_called(&ctx.owner, "mcp", result.failed);
         let item = result.item.clone();
-        let item = item.unwrap_or_else(|| shown.with_error(&result.text));
+        let item =
+            item.unwrap_or_else(|| shown.with_error(McpCallError::Execution(result.text.clone())));
         self.assembler
             .close_item(Some(item), result.failed, &mut self.events);
         tools.show_last(&self.assembler);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
-use adapters::responses::assembler::{HostedItem, RoundItem, WithheldCall};
+use adapters::responses::assembler::{HostedItem, McpCallError, RoundItem, WithheldCall};
 use adapters::token_count::text_tokens;
 use adapters::tools::ProxyTool;
 use futures_util::StreamExt;
@@ -358,7 +358,9 @@ pub(super) async fn run_call(
         let timeout = effect.timeout;
         let why = format!("The call was stopped: it took longer than {timeout:?}.");
         ToolResult {
-            item: shown.cloned().map(|item| item.with_error(&why)),
+            item: shown
+                .cloned()
+                .map(|item| item.with_error(McpCallError::of_time(why.clone()))),
             ..ToolResult::failure(why)
         }
     });

@@ -202,7 +202,7 @@ mod tests {
         for pause in [1, 4, 16, 64, 240, 240] {
             assert!(known.may_try(&owner, "b"));
             known.fail(&owner, "b");
-            tokio::time::advance(Duration::from_mins(pause) - Duration::from_secs(1)).await;
+            tokio::time::advance(Duration::from_secs(60 * pause - 1)).await;
             assert!(!known.may_try(&owner, "b"), "{pause}");
             tokio::time::advance(Duration::from_secs(1)).await;
         }

@@ -15,23 +15,42 @@ async fn answering(call_answer: McpAnswer) -> McpPlayer {
 }
 
 /// Promise: A call of a tool of an MCP server that fails, in whatever way, is made once, is shown
-/// with its error, and is told to the model, which goes on.
+/// with its error in the form that OpenAI has for it, and is told to the model, which goes on.
 #[kit::test(on_each_wire)]
 async fn a_call_that_fails_is_made_once_and_told(wire: PlayerWire) {
     for client in McpClient::ALL {
-        for (call_answer, expected) in [
-            (McpAnswer::failure("the disk is full"), "the disk is full"),
+        for (call_answer, kind, code, expected) in [
             (
-                McpAnswer::Error(json!({"code": -32_000, "message": "no such row"})),
+                McpAnswer::failure("the disk is full"),
+                "mcp_tool_execution_error",
+                None,
+                "the disk is full",
+            ),
+            (
+                McpAnswer::Error(json!({"code": -32_042, "message": "no such row"})),
+                "mcp_protocol_error",
+                Some(-32_042),
                 "no such row",
             ),
-            (McpAnswer::Status(500), "HTTP 500"),
+            (
+                McpAnswer::Status(500),
+                "http_error",
+                Some(500),
+                "the server answered with HTTP 500",
+            ),
             // The connection breaks when the server may have done it already.
             (
                 McpAnswer::Raw(String::new()),
+                "mcp_protocol_error",
+                Some(-32_000),
                 "connection to the server has ended",
             ),
-            (McpAnswer::Silence, "took longer than 2s"),
+            (
+                McpAnswer::Silence,
+                "mcp_protocol_error",
+                Some(-32_001),
+                "took longer than 2s",
+            ),
         ] {
             let server = answering(call_answer.clone()).await;
             let player = player(wire).await;
@@ -56,10 +75,13 @@ async fn a_call_that_fails_is_made_once_and_told(wire: PlayerWire) {
             assert_eq!(kinds(&response), ["mcp_list_tools", "mcp_call", "message"]);
             let called = &response["output"][1];
             assert_eq!(called["status"], "failed", "{called}");
-            let error = called["error"]["content"][0]["text"].as_str().unwrap();
-            assert!(error.contains(expected), "{call_answer:?}: {error}");
             let told = result(&player.requests()[1], "c1");
             assert!(told.contains(expected), "{call_answer:?}: {told}");
+            let error = match code {
+                Some(code) => json!({"type": kind, "code": code, "message": told}),
+                None => json!({"type": kind, "content": [{"type": "text", "text": told}]}),
+            };
+            assert_eq!(called["error"], error, "{client:?} {call_answer:?}");
             assert_eq!(server.calls().len(), 1, "{client:?} {call_answer:?}");
         }
     }

@@ -35,8 +35,13 @@ fn files_with(folder: &Path, text: &str) -> Vec<String> {
 #[kit::test(on_each_wire)]
 async fn secrets_of_a_request_go_to_its_server_alone(wire: PlayerWire) {
     for client in McpClient::ALL {
-        let server = McpPlayer::start(vec![tool("look", true)], |_, _| {
-            McpAnswer::text(&format!("You sent {TOKEN} and {HEADER}."))
+        let server = McpPlayer::start(vec![tool("look", true)], |_, arguments| {
+            let repeated = format!("You sent {TOKEN} and {HEADER}.");
+            match arguments["q"].as_str() {
+                Some("refused") => McpAnswer::Error(json!({"code": 1, "message": repeated})),
+                Some("failed") => McpAnswer::failure(&repeated),
+                _ => McpAnswer::text(&repeated),
+            }
         });
         let server = server.await.unwrap();
         let player = player(wire).await;
@@ -44,11 +49,9 @@ async fn secrets_of_a_request_go_to_its_server_alone(wire: PlayerWire) {
             .server("log = \"debug\"\ndata_dir = \"data\"")
             .tables("[capture]\nmode = \"all\"");
         let proxy = start(&player, setup).await;
-        player.push(answer(json!([call(
-            "c1",
-            "docs__look",
-            &json!({"q": "x"})
-        )])));
+        let calls = ["done", "refused", "failed"];
+        let made = calls.map(|q| call(q, "docs__look", &json!({"q": q})));
+        player.push(answer(json!(made)));
         player.push(says("Done."));
         let clean = defined("docs", &server);
         let mut named = clean.clone();
@@ -65,7 +68,7 @@ async fn secrets_of_a_request_go_to_its_server_alone(wire: PlayerWire) {
             );
             assert!(head.contains(&format!("x-key: {HEADER}")), "{head}");
         }
-        assert_eq!(server.calls().len(), 1);
+        assert_eq!(server.calls().len(), calls.len());
         let mut texts: Vec<String> = player.requests().into_iter().map(|it| it.body).collect();
         texts.push(response.to_string());
         let listed = proxy.get("/diagnostics/turns").await.body;

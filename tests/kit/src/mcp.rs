@@ -23,6 +23,8 @@ pub enum McpAnswer {
     Result(Value),
     /// The same as an event of a stream.
     Event(Value),
+    /// The same behind a message that the list of tools has changed.
+    ListChanged(Value),
     /// This error of the protocol.
     Error(Value),
     /// Results under the ids of other requests.
@@ -62,6 +64,12 @@ impl McpAnswer {
             Self::Event(result) => {
                 let data = message(id, "result", result);
                 WebAnswer::raw(format!("{events}data: {data}\n\n"))
+            }
+            Self::ListChanged(result) => {
+                let changed =
+                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                let data = message(id, "result", result);
+                WebAnswer::raw(format!("{events}data: {changed}\n\ndata: {data}\n\n"))
             }
             Self::OtherIds(result) => {
                 let data = message(&json!(987_654), "result", result);

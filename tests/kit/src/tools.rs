@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
 use adapters::tools::ProxyTool;
 use serde_json::json;
 use tokio::sync::watch;
@@ -200,7 +200,7 @@ impl ScriptedTools {
                     .map(|(text, _)| text.to_owned()),
                 error: result
                     .filter(|(_, failed)| *failed)
-                    .map(|(text, _)| text.to_owned()),
+                    .map(|(text, _)| McpCallError::Execution(text.to_owned())),
                 approval_request_id: None,
             }),
         }

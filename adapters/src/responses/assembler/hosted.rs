@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::mcp_call_error::McpCallError;
 use super::writer::{ItemOutput, ItemPosition, location_fields};
 use crate::json;
 use crate::tools::ListedMcpServer;
@@ -35,7 +36,7 @@ pub enum HostedItem {
         /// The result; `None` while it is missing.
         output: Option<String>,
         /// Why the call failed, if it did.
-        error: Option<String>,
+        error: Option<McpCallError>,
         /// The item that asked a person to approve the call, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval_request_id: Option<String>,
@@ -102,12 +103,11 @@ impl HostedItem {
 
     /// The item of a call that has failed for this reason, if its kind shows one.
     #[must_use]
-    pub fn with_error(mut self, why: &str) -> Self {
+    pub fn with_error(mut self, why: McpCallError) -> Self {
         match &mut self {
             Self::WebSearchCall { .. } | Self::ToolSearchCall { .. } => {}
-            Self::McpCall { error, .. } | Self::McpListTools { error, .. } => {
-                *error = Some(why.to_owned());
-            }
+            Self::McpCall { error, .. } => *error = Some(why),
+            Self::McpListTools { error, .. } => *error = Some(why.text().to_owned()),
         }
         self
     }
@@ -116,7 +116,8 @@ impl HostedItem {
     pub(super) fn is_failure(&self) -> bool {
         match self {
             Self::WebSearchCall { .. } | Self::ToolSearchCall { .. } => false,
-            Self::McpCall { error, .. } | Self::McpListTools { error, .. } => error.is_some(),
+            Self::McpCall { error, .. } => error.is_some(),
+            Self::McpListTools { error, .. } => error.is_some(),
         }
     }
 
@@ -160,7 +161,11 @@ impl HostedItem {
                 json::field(&mut out, "name", name);
                 json::field(&mut out, "arguments", arguments);
                 json::field(&mut out, "output", output);
-                json::field(&mut out, "error", &error.as_deref().map(execution_error));
+                json::field(
+                    &mut out,
+                    "error",
+                    &error.as_ref().map(McpCallError::to_json),
+                );
                 json::field(&mut out, "approval_request_id", approval_request_id);
             }
             Self::McpListTools {
@@ -185,14 +190,6 @@ impl HostedItem {
         out.push(b'}');
         out
     }
-}
-
-/// The `error` of an `mcp_call` whose tool failed: one text in the form of MCP.
-fn execution_error(text: &str) -> Value {
-    json!({
-        "type": "mcp_tool_execution_error",
-        "content": [{"type": "text", "text": text}],
-    })
 }
 
 impl OpenHostedItem {

@@ -16,6 +16,7 @@
 //! | `custom_input` | the text input of custom tools, taken out of JSON arguments |
 //! | `native` | items of an upstream that speaks the Responses API itself |
 //! | `hosted` | the items of tools that run here; `found_pages` are those of a provider's own search |
+//! | `mcp_call_error` | why the call of a tool of an MCP server failed |
 //! | `rounds` | several upstream answers in one response |
 //! | `citations` | annotations that wait for the text they belong to |
 //! | `end` | the end of an answer |
@@ -27,6 +28,7 @@ mod custom_input;
 mod end;
 mod found_pages;
 mod hosted;
+mod mcp_call_error;
 mod message;
 mod native;
 pub mod open_item;
@@ -43,6 +45,7 @@ use std::collections::HashSet;
 
 pub use self::call::WithheldCall;
 pub use self::hosted::HostedItem;
+pub use self::mcp_call_error::McpCallError;
 pub use self::rounds::RoundItem;
 
 use registry::{EnumSet, RelayToolKind};

@@ -268,6 +268,11 @@ fn a_token_that_no_client_can_send_is_a_mistake() {
 
 #[test]
 fn mistakes_of_mcp_servers_name_the_server() {
+    for label in ["a.b", "a b", "", &"a".repeat(65)] {
+        let told = error(&format!("[tools.mcp.servers.\"{label}\"]\ncommand = \"x\""));
+        let expected = "a label has 1 to 64 letters, digits, '_' and '-'";
+        assert!(told.ends_with(expected), "{label}: {told}");
+    }
     for (lines, expected) in [
         ("", "MCP server `a`: it needs `url` or `command`"),
         (
@@ -294,10 +299,20 @@ fn mistakes_of_mcp_servers_name_the_server() {
             "command = \"x\"\ntimeout = \"0s\"",
             "MCP server `a`: `timeout` must be above zero",
         ),
+        // A request may say that no call needs an approval. A configuration leaves that to it.
+        (
+            "command = \"x\"\nrequire_approval = \"never\"",
+            "`require_approval`: expected `always` or `request`",
+        ),
     ] {
         let told = error(&format!("[tools.mcp.servers.a]\n{lines}"));
         assert!(told.ends_with(expected), "{lines}: {told}");
     }
+    let longest = "a".repeat(64);
+    let config = TestInputs::new(&format!(
+        "[tools.mcp.servers.{longest}]\ncommand = \"x\"\nrequire_approval = \"request\""
+    ));
+    assert!(!config.config().mcp.servers[&longest].always_asks);
     let host = error("[tools.mcp]\nallowed_hosts = [\"https://x\"]");
     assert!(host.contains("`https://x` is not a host"), "{host}");
     let off = "[tools.mcp.servers.a]\nurl = \"https://x/mcp\"\ntoken_env = \"UNSET\"";

@@ -1,0 +1,105 @@
+//! Why a server cannot be used, and what the client sees of it where a call fails.
+
+use std::time::Duration;
+
+use adapters::responses::assembler::McpCallError;
+use http::StatusCode;
+use rmcp::model::ErrorData;
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use thiserror::Error;
+
+use super::http::HttpError;
+
+/// Why a server cannot be used.
+#[derive(Clone, Debug, Error)]
+pub(super) enum McpError {
+    /// It cannot be reached or started, or does not speak the protocol.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// It has refused a request, with a code of JSON-RPC.
+    #[error("the server answered with an error: {message}")]
+    Refused { code: i32, message: String },
+    /// It has answered with an HTTP status that is no success.
+    #[error("the server answered with HTTP {0}")]
+    Status(u16),
+    /// The connection has ended.
+    #[error("the connection to the server has ended: {0}")]
+    Lost(String),
+    /// It wants more than an answer.
+    #[error("the server asks for input, which nobody can give here")]
+    AsksForInput,
+    /// It took too long.
+    #[error("the server did not answer within {0:?}")]
+    Timeout(Duration),
+    /// It has ended again and again.
+    #[error("the program of the server has ended too often; it is started again in a minute")]
+    EndsTooOften,
+}
+
+impl McpError {
+    #[expect(clippy::needless_pass_by_value, reason = "the form of `map_err`")]
+    pub(super) fn out_of_reach(error: impl ToString) -> Self {
+        Self::Unreachable(error.to_string())
+    }
+
+    /// No connection was made. The first message of the chain that says something is shown: those
+    /// around it name parts of a library.
+    pub(super) fn of_begin(error: ClientInitializeError) -> Self {
+        match error {
+            ClientInitializeError::JsonRpcError(error) => Self::refused(&error),
+            ClientInitializeError::TransportError { error, .. } => {
+                Self::of_transport(&error, Self::Unreachable)
+            }
+            other => Self::out_of_reach(other),
+        }
+    }
+
+    /// A request on a connection has failed.
+    pub(super) fn of_request(error: ServiceError) -> Self {
+        match error {
+            ServiceError::McpError(error) => Self::refused(&error),
+            ServiceError::TransportSend(error) => Self::of_transport(&error, Self::Lost),
+            other => Self::Lost(other.to_string()),
+        }
+    }
+
+    /// `otherwise` is for what is no answer.
+    fn of_transport(error: &DynamicTransportError, otherwise: fn(String) -> Self) -> Self {
+        match error.error.downcast_ref::<HttpError>() {
+            Some(StreamableHttpError::HttpStatus(error)) => Self::Status(error.status),
+            Some(StreamableHttpError::SessionExpired) => {
+                Self::Status(StatusCode::NOT_FOUND.as_u16())
+            }
+            Some(StreamableHttpError::ReinitializationFailed(error)) => Self::refused(error),
+            _ => otherwise(error.error.to_string()),
+        }
+    }
+
+    fn refused(error: &ErrorData) -> Self {
+        Self::Refused {
+            code: error.code.0,
+            message: error.message.to_string(),
+        }
+    }
+
+    /// What the client sees of it where a call has failed.
+    pub(super) fn into_call_error(self) -> McpCallError {
+        let text = self.to_string();
+        match self {
+            Self::Refused { code, message } => McpCallError::Protocol { code, message },
+            Self::Status(status) => McpCallError::Http {
+                status,
+                message: text,
+            },
+            // The server was reached, and its tool has not come to an end.
+            Self::AsksForInput => McpCallError::Execution(text),
+            Self::Timeout(_) => McpCallError::of_time(text),
+            // A program that has ended is a connection that has ended.
+            Self::Unreachable(_) | Self::Lost(_) | Self::EndsTooOften => {
+                McpCallError::of_connection(text)
+            }
+        }
+    }
+}
