@@ -15,6 +15,8 @@ pub struct ToolSpec {
     /// Whether models may read artifacts with tools of the server. They are offered where a model
     /// sees the id of one, unless the client has such tools itself.
     pub artifacts: bool,
+    /// The most characters of artifacts that a model reads with them in one answer.
+    pub max_artifact_chars: usize,
     /// The most rounds of an answer whose calls are run.
     pub max_rounds: u32,
     /// After how many rounds in a row without a usable call, such as because of arguments that do
@@ -34,6 +36,7 @@ impl Default for ToolSpec {
     fn default() -> Self {
         let ToolConfig {
             artifacts,
+            max_artifact_chars,
             max_rounds,
             max_unusable_rounds,
             max_calls,
@@ -41,6 +44,7 @@ impl Default for ToolSpec {
         } = ToolConfig::default();
         Self {
             artifacts,
+            max_artifact_chars,
             max_rounds,
             max_unusable_rounds,
             max_calls,
@@ -54,6 +58,7 @@ impl From<&ToolSpec> for ToolConfig {
     fn from(spec: &ToolSpec) -> Self {
         Self {
             artifacts: spec.artifacts,
+            max_artifact_chars: spec.max_artifact_chars,
             max_rounds: spec.max_rounds,
             max_unusable_rounds: spec.max_unusable_rounds,
             max_calls: spec.max_calls,
@@ -69,6 +74,8 @@ pub struct ToolConfig {
     /// Whether models may read artifacts with tools of the server. They are offered where a model
     /// sees the id of one, unless the client has such tools itself.
     pub artifacts: bool,
+    /// The most characters of artifacts that a model reads with them in one answer.
+    pub max_artifact_chars: usize,
     /// The most rounds of an answer whose calls are run.
     pub max_rounds: u32,
     /// After how many rounds in a row without a usable call, such as because of arguments that do
@@ -86,6 +93,8 @@ impl Default for ToolConfig {
     fn default() -> Self {
         Self {
             artifacts: true,
+            // What was too long for the request must not come back whole.
+            max_artifact_chars: 48_000,
             // Tools that read and search need few; a model that needs more usually asks for the
             // same thing again and again.
             max_rounds: 10,

@@ -22,9 +22,6 @@ use crate::turn::{ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, T
 /// The name of the server in the items that clients see of the calls.
 const SERVER_LABEL: &str = "respondent";
 
-/// The most characters of artifacts that an answer may read: what was too long for the request must
-/// not come back whole.
-const ANSWER_CHARS: usize = 48_000;
 /// A call is not given fewer characters than these, as long as any are left.
 const MIN_CHARS: usize = 1_000;
 /// The most characters of a list, or of what a search has found.
@@ -61,11 +58,14 @@ impl ToolRunner for ArtifactTools {
     }
 
     fn begin(&self, ctx: &TurnContext, _: &Turn<'_>, session: &str) -> Arc<dyn TurnTools> {
-        let keep_days = self.config.load().artifacts.keep_days;
+        let config = self.config.load();
+        let keep_days = config.artifacts.keep_days;
         let owned = OwnerArtifacts::local(self.artifacts.clone(), keep_days);
+        let max_chars = config.tools.max_artifact_chars;
         Arc::new(ArtifactTurn {
             artifacts: owned.of(Arc::clone(&ctx.owner)).of_session(session),
-            chars_left: Mutex::new(ANSWER_CHARS),
+            max_chars,
+            chars_left: Mutex::new(max_chars),
         })
     }
 }
@@ -95,6 +95,8 @@ fn definitions() -> Vec<ProxyTool> {
 /// The tools of one turn.
 struct ArtifactTurn {
     artifacts: OwnerArtifacts,
+    /// The most characters that an answer may read.
+    max_chars: usize,
     /// The characters that may still be read. Reads wait for one another, because each has to know
     /// what the others have left of it.
     chars_left: Mutex<usize>,
@@ -116,7 +118,7 @@ impl ArtifactTurn {
         let asked = arguments.get("max_chars").and_then(Value::as_u64);
         let asked = asked.and_then(|chars| usize::try_from(chars).ok());
         let mut left = self.chars_left.lock().await;
-        let chars = asked.unwrap_or(mcp::DEFAULT_CHARS).min(room(*left)?);
+        let chars = asked.unwrap_or(mcp::DEFAULT_CHARS).min(self.room(*left)?);
         arguments.insert("max_chars".to_owned(), chars.into());
         let text = self.answer(mcp::READ, arguments).await?;
         *left = left.saturating_sub(text.chars().count());
@@ -125,12 +127,23 @@ impl ArtifactTurn {
 
     /// Lists artifacts or searches them, of which more may run at the same time.
     async fn find(&self, name: &str, arguments: Map<String, Value>) -> Result<String, String> {
-        room(*self.chars_left.lock().await)?;
+        self.room(*self.chars_left.lock().await)?;
         let text = self.answer(name, arguments).await?;
         let mut left = self.chars_left.lock().await;
-        let text = cut(text, room(*left)?.min(MAX_FOUND_CHARS));
+        let text = cut(text, self.room(*left)?.min(MAX_FOUND_CHARS));
         *left = left.saturating_sub(text.chars().count());
         Ok(text)
+    }
+
+    /// The most characters of the next result, if this many are left. The error is for the model.
+    fn room(&self, left: usize) -> Result<usize, String> {
+        if left > 0 {
+            return Ok(left.max(MIN_CHARS));
+        }
+        let most = self.max_chars;
+        Err(format!(
+            "Not read: the limit of {most} characters that an answer may read of artifacts is reached. Answer with what you have."
+        ))
     }
 
     /// Answers as the MCP server does.
@@ -138,16 +151,6 @@ impl ArtifactTurn {
         let request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         mcp::call::answer(&self.artifacts, request).await
     }
-}
-
-/// The most characters of the next result, if this many are left. The error is for the model.
-fn room(left: usize) -> Result<usize, String> {
-    if left > 0 {
-        return Ok(left.max(MIN_CHARS));
-    }
-    Err(format!(
-        "Not read: the limit of {ANSWER_CHARS} characters that an answer may read of artifacts is reached. Answer with what you have."
-    ))
 }
 
 /// A list, or what a search has found, within this many characters.

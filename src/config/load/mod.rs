@@ -135,6 +135,7 @@ impl ConfigLoader<'_> {
     fn tools(&mut self, main: &TomlFile, tools: ToolConfig) {
         for (key, zero) in [
             ("max_rounds", tools.max_rounds == 0),
+            ("max_artifact_chars", tools.max_artifact_chars == 0),
             ("max_unusable_rounds", tools.max_unusable_rounds == 0),
             ("max_calls", tools.max_calls == Some(0)),
             ("call_timeout", tools.call_timeout.is_zero()),

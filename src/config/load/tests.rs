@@ -475,6 +475,7 @@ fn invalid_values_are_refused() {
     for config in [
         "[server]\nmax_connections = 0",
         "[tools]\nmax_rounds = 0",
+        "[tools]\nmax_artifact_chars = 0",
         "[tools]\nmax_unusable_rounds = 0",
         "[tools]\nmax_calls = 0",
         "[tools]\nmax_rounds = -1",

@@ -71,6 +71,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
         "tools",
         &[
             "artifacts",
+            "max_artifact_chars",
             "max_rounds",
             "max_unusable_rounds",
             "max_calls",

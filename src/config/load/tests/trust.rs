@@ -192,7 +192,7 @@ responses: mode+ keep_days- keep_size- keep_size_per_owner-
 history: mode+ max_items+ max_messages+ max_chars+ max_message_chars+
 jobs: running+ queued+ timeout+
 vision: model- max_images+ timeout+
-tools: artifacts+ max_rounds+ max_unusable_rounds+ max_calls+ call_timeout+ mcp-
+tools: artifacts+ max_artifact_chars+ max_rounds+ max_unusable_rounds+ max_calls+ call_timeout+ mcp-
 search: mode+ order- cache_minutes+ robots+ allow_plain_text+ allow_pdf+ chromium- max_searches+
     max_pages+ searxng- brave- tavily- exa- serper- serpapi- perplexity- openrouter- duckduckgo- browserless-
 prompts: folder-
