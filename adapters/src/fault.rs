@@ -156,6 +156,12 @@ impl Fault {
         }
     }
 
+    /// A request lacks this parameter.
+    pub fn missing(param: String) -> Self {
+        let message = format!("Missing required parameter: '{param}'.");
+        Self::invalid(param, message).with_code("missing_required_parameter")
+    }
+
     /// Sets a code that replaces the one of the kind.
     #[must_use]
     pub fn with_code(self, code: impl Into<Box<str>>) -> Self {

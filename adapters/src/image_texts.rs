@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::text::Text;
 
-/// What is known of the images of a turn, by [`TurnImage::key`]. Made when the turn begins.
+/// The descriptions of the images of a turn, by [`TurnImage::key`]. Made when the turn begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct ImageTexts(BTreeMap<String, Arc<str>>);

@@ -16,7 +16,7 @@ use crate::text_files;
 #[derive(Clone, Copy)]
 pub(crate) struct AcceptedMedia<'t> {
     pub(crate) images: AcceptedImages,
-    /// What is known of the images, if the model takes none.
+    /// Descriptions of the images, if the model takes none.
     pub(crate) image_texts: Option<&'t ImageTexts>,
     /// Whether a message may hold images and no text.
     pub(crate) images_without_text: bool,
@@ -73,7 +73,7 @@ impl MessageContent<'_> {
         self
     }
 
-    /// What is known of the images that the model does not take.
+    /// The descriptions of its images, if the model takes none.
     pub(crate) fn image_texts(
         &self,
         accepted: AcceptedMedia<'_>,

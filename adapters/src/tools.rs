@@ -66,7 +66,8 @@ pub struct Tool<'a> {
     pub strict: Option<bool>,
     /// Whether a search has to find it first, or has found it.
     pub(crate) is_deferred: bool,
-    /// The tool of an MCP server that it is, if a search has to find it first, or has found it.
+    /// Its server and its name there, if it is a tool of an MCP server that a search has to find
+    /// first, or has found. `is_deferred` is false then.
     pub(crate) deferred_on_server: Option<&'a McpToolName>,
     /// When it is offered, where the model searches for tools.
     pub(crate) offered_from: OfferedFrom,

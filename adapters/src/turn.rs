@@ -65,7 +65,7 @@ pub struct Turn<'a> {
     pub dropped_tools: Vec<String>,
     /// The names of the tools that run in the proxy. The client does not see their calls.
     pub withheld_tools: HashSet<String>,
-    /// What is known of the images, for a model that takes none.
+    /// Descriptions of the images, for a model that takes none.
     pub image_texts: Option<&'a ImageTexts>,
     /// What the model is told of MCP servers that cannot be used.
     pub mcp_notice: Option<&'a str>,
@@ -285,7 +285,7 @@ pub enum ItemKind {
     /// An `mcp_approval_response` that lets such a call run. Its result is another item.
     #[strum(disabled)]
     McpApproval,
-    /// An `mcp_approval_response` that does not, which is all that becomes of the call.
+    /// An `mcp_approval_response` that refuses such a call. It is sent as the result of the call.
     #[strum(disabled)]
     McpDenial,
     /// What an MCP server offers.

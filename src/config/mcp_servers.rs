@@ -128,12 +128,11 @@ impl AllowedHost {
     /// Whether a URL leads there.
     pub fn allows(&self, url: &Url) -> bool {
         let host = url.host().map(|host| host.to_owned());
-        let named = url.port_or_known_default();
-        let port = match self.port {
-            Some(port) => named == Some(port),
+        let has_port = match self.port {
+            Some(port) => url.port_or_known_default() == Some(port),
             None => url.port().is_none(),
         };
-        port && host.as_ref() == Some(&self.host)
+        has_port && host.as_ref() == Some(&self.host)
     }
 }
 

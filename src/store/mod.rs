@@ -128,6 +128,7 @@ use mcp_approvals::MCP_APPROVALS;
 use page_caches::DatabaseSize;
 use readers::Readers;
 use reading::{Small, StoreRead};
+use session_table::SessionTable;
 use time_in_use::ClockLag;
 use web_references::WEB_REFERENCES;
 use writer::{StoreWrite, WriterConnection, WriterState};
@@ -421,11 +422,7 @@ impl Store {
         owner: &str,
         session: &str,
     ) -> Result<CountedValue<Vec<String>>, StoreError> {
-        let session = session.to_owned();
-        self.run_reader(owner, move |reading, owner| {
-            HIDDEN_ROUNDS.of_session(reading, owner, &session)
-        })
-        .await
+        self.of_session(&HIDDEN_ROUNDS, owner, session).await
     }
 
     /// Stores the ids that a call of a session has made, and where its pages are kept, as JSON.
@@ -441,9 +438,19 @@ impl Store {
         owner: &str,
         session: &str,
     ) -> Result<CountedValue<Vec<String>>, StoreError> {
+        self.of_session(&WEB_REFERENCES, owner, session).await
+    }
+
+    /// The texts of a session in one of the tables of sessions, the oldest first.
+    async fn of_session(
+        &self,
+        table: &'static SessionTable,
+        owner: &str,
+        session: &str,
+    ) -> Result<CountedValue<Vec<String>>, StoreError> {
         let session = session.to_owned();
         self.run_reader(owner, move |reading, owner| {
-            WEB_REFERENCES.of_session(reading, owner, &session)
+            table.of_session(reading, owner, &session)
         })
         .await
     }
@@ -467,11 +474,7 @@ impl Store {
         owner: &str,
         session: &str,
     ) -> Result<CountedValue<Vec<String>>, StoreError> {
-        let session = session.to_owned();
-        self.run_reader(owner, move |reading, owner| {
-            MCP_APPROVALS.of_session(reading, owner, &session)
-        })
-        .await
+        self.of_session(&MCP_APPROVALS, owner, session).await
     }
 
     /// Stores the description of an image, which is the session of the row. False if the queue is

@@ -5,10 +5,10 @@ use kit::player::{Player, PlayerWire, RecordedRequest, ScriptedAnswer};
 use respondent::tools::combined::CombinedTools;
 use serde_json::{Value, json};
 
-use crate::faults::{answer, player};
+use crate::faults::player;
 use crate::proxy::{Proxy, Setup};
 use crate::rounds::server::{RoundClient, RoundServer, check_replay_of, history};
-use crate::stored::restarted;
+use crate::stored::{restarted, says};
 
 const MODELS: &str = "models = [{ id = \"m\" }, { id = \"eyes\", images = true }]";
 const DESCRIPTION: &str = "A dialog with the text 'disk full'.";
@@ -29,10 +29,6 @@ fn user(parts: &[Value]) -> Value {
 
 fn asks(items: &[Value]) -> Value {
     json!({"model": "up/m", "prompt_cache_key": "s", "input": items})
-}
-
-fn says(text: &str) -> ScriptedAnswer {
-    answer(json!([{"text": text}]))
 }
 
 /// The model of a request, and whether it has an image.
@@ -174,14 +170,15 @@ async fn descriptions_follow_what_was_learned_and_outlive_excerpts(wire: PlayerW
     assert!(last.body.contains("A red button."), "{}", last.body);
     let unusable = Setup::new().provider(MODELS).wire_of(&player);
     let unusable = unusable.provider("passthrough = false");
+    let before = player.requests().len();
     let unusable = unusable.tables("[vision]\nmodel = \"nobody/eyes\"");
     let proxy = Proxy::start_with(&player, unusable).await;
     for _ in 0..2 {
         player.push(says("I see nothing."));
         proxy.response(&asks(&[user(&[image("CCCC")])])).await;
     }
+    assert_eq!(kinds(&player)[before..], [text_only(), text_only()]);
     let last = player.requests().pop().unwrap();
-    assert_eq!(kind(&last), text_only());
     assert!(last.body.contains(LEFT_OUT), "{}", last.body);
 }
 

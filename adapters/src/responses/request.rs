@@ -54,7 +54,7 @@ pub struct TurnSource {
     tools: Arc<[ProxyTool]>,
     /// What the MCP servers of the request offer, if the proxy connects to them.
     mcp: Option<Arc<McpListing>>,
-    /// What is known of the images, for a model that takes none.
+    /// Descriptions of the images, for a model that takes none.
     image_texts: Option<Arc<ImageTexts>>,
     /// What the client did not see of earlier answers.
     hidden_rounds: Vec<Arc<HiddenRounds>>,
@@ -80,8 +80,8 @@ pub(crate) struct RawItems<'a> {
     pub(crate) text: Option<&'a str>,
 }
 
-/// After so many searches for tools in an answer the model need not call one any more: there may be
-/// none that fits.
+/// After so many searches for tools in an answer, `tool_choice` forces no call any more: there may
+/// be no tool that fits.
 const SEARCHES_FOR_CHOICE: usize = 3;
 /// A request of fewer bytes is sent as it is, if it has messages alone.
 const SHORT_REQUEST: usize = 4_000;
@@ -385,8 +385,9 @@ impl TurnSource {
         item.kind.is_call() && !is_search && !self.tools.iter().any(reads)
     }
 
-    /// Adds the tools of the proxy that stand for no hosted tool. Those that read artifacts are
-    /// left out if the client has such tools.
+    /// Adds the tools of the proxy that stand for no hosted tool, except the search for tools.
+    /// Those that read artifacts are left out if the client has such tools, or if the request is
+    /// too short for an artifact and names none.
     fn offer_proxy_tools<'a>(&'a self, turn: &mut Turn<'a>) {
         let readers = || self.tools.iter().filter(|tool| tool.reads_artifacts);
         let mut written = turn.items.iter().filter_map(Item::raw);
@@ -394,9 +395,8 @@ impl TurnSource {
         // Nothing of a few short messages is shortened, so no artifact will be named either.
         let is_message = |item: &Item<'_>| item.kind == ItemKind::Message;
         let is_short = self.size() < SHORT_REQUEST && turn.items.iter().all(is_message);
-        let may_read = names_artifacts || !is_short;
-        let clients_read = || readers().any(|tool| turn.tools.has_client_tool(&tool.name));
-        let leaves_out = !may_read || clients_read();
+        let needs_none = is_short && !names_artifacts;
+        let leaves_out = needs_none || readers().any(|tool| turn.tools.has_client_tool(&tool.name));
         let own = self.tools.iter();
         let own = own.filter(|tool| tool.in_place_of.is_none() && !tool.finds_tools);
         for tool in own.filter(|tool| !(tool.reads_artifacts && leaves_out)) {

@@ -279,11 +279,7 @@ fn in_place_of<'t>(
 
 /// The fault of a choice that means no tool of the request. `place` is its place in the request.
 fn missing_tool(fields: &ToolChoiceFields<'_>, place: &str) -> Fault {
-    let missing = |member: &str| {
-        let param = format!("{place}.{member}");
-        let message = format!("Missing required parameter: '{param}'.");
-        Fault::invalid(param, message).with_code("missing_required_parameter")
-    };
+    let missing = |member: &str| Fault::missing(format!("{place}.{member}"));
     let Some(kind) = fields.kind.as_deref() else {
         return missing("type");
     };

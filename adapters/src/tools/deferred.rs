@@ -13,14 +13,14 @@ use crate::members::{Members, rewrite};
 use crate::text::Text;
 use crate::tools::{ProxyTool, ProxyToolUse};
 
-/// Deferred tools of fewer bytes than these are all offered at once, because a search takes one
-/// more request to the model.
+/// If all deferred tools together take fewer bytes, they are offered at once, because a search
+/// takes one more request to the model.
 const MIN_SEARCHED_BYTES: usize = 6_000;
-/// The most bytes of the names of tools in the description of the search, and of what is said of
-/// the place that a tool is from.
+/// The most bytes that the names of tools take in the description of the search.
 const MAX_NAMES_BYTES: usize = 4_000;
+/// The most bytes of the description of a namespace or server there.
 const MAX_SOURCE_BYTES: usize = 160;
-/// Beyond as many bytes of both no further places are named.
+/// When the list of names and descriptions has more bytes, it names no further source.
 const MAX_LIST_BYTES: usize = 8_000;
 
 /// When a tool is offered to the model. Later ones are offered behind earlier ones, so that the

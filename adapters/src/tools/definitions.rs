@@ -233,7 +233,7 @@ fn add<'a>(
             constant(APPLY_PATCH_PARAMETERS),
             None,
         ),
-        // The name of a server that the request has, and of its tools.
+        // It only names a server of the request and some of its tools.
         "mcp" if listed.is_found => {}
         other if namespace.is_none() && toolbox.takes_hosted(other) => {}
         other => {

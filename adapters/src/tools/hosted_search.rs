@@ -1,6 +1,6 @@
-//! The search for tools that OpenAI runs itself, where the model does not search: it is offered all
-//! tools, and when it calls one that was deferred, the client gets the items of the search that
-//! would have found it.
+//! The search for tools that OpenAI runs itself, emulated: when the model calls a deferred tool
+//! that it did not search for, the client gets the items of the search that would have found it. A
+//! model that does not search is offered all tools.
 
 use std::collections::HashMap;
 
@@ -27,11 +27,8 @@ impl HostedSearch {
         if !toolbox.has_hosted_search {
             return None;
         }
-        let is_wanted = |tool: &Tool<'_>| {
-            let target = tool.called_target();
-            let called = (target.namespace.unwrap_or_default(), target.name);
-            tool.is_deferred && !toolbox.found.contains(&called)
-        };
+        let is_wanted =
+            |tool: &Tool<'_>| tool.is_deferred && !toolbox.found.contains(&called(tool));
         let mut search = Self::default();
         for definition in &toolbox.definitions {
             let Some(members) = Members::read(definition.raw.get()) else {
@@ -78,10 +75,8 @@ impl HostedSearch {
         let Some(first) = tools.peek() else {
             return;
         };
-        let target = first.called_target();
-        let called = (target.namespace.unwrap_or_default(), target.name);
         // Another definition of the same tools is found with the first.
-        let known = self.places.get(&called).copied();
+        let known = self.places.get(&called(first)).copied();
         let place = known.unwrap_or(self.found.len());
         match self.found.get_mut(place) {
             Some(Some((_, list))) => list.push(json),
@@ -89,9 +84,7 @@ impl HostedSearch {
             None => self.found.push(Some((path.to_owned(), vec![json]))),
         }
         for tool in tools {
-            let target = tool.called_target();
-            let called = (target.namespace.unwrap_or_default(), target.name);
-            self.places.insert(called, place);
+            self.places.insert(called(tool), place);
         }
     }
 
@@ -119,4 +112,10 @@ impl HostedSearch {
         let (path, list) = self.found.get_mut(*place)?.take()?;
         Some((path, format!("[{}]", list.join(","))))
     }
+}
+
+/// The namespace and the name of the calls of a tool.
+fn called(tool: &Tool<'_>) -> (String, String) {
+    let target = tool.called_target();
+    (target.namespace.unwrap_or_default(), target.name)
 }

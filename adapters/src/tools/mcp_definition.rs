@@ -85,7 +85,7 @@ impl McpMention {
     /// Reads the body of a request; `None` if it names no MCP server.
     pub fn of(body: &str) -> Option<Self> {
         let members = Members::read(body)?;
-        let tools = list(members.get("tools"));
+        let tools = json::list::<&RawValue>(members.get("tools"));
         let mut servers = tools.into_iter().filter_map(server).peekable();
         servers.peek()?;
         let addresses = ["server_url", "connector_id", "tunnel_id"];
@@ -105,7 +105,8 @@ pub fn take_secrets(body: &str) -> Result<Option<(String, Vec<McpSecrets>)>, Fau
     };
     let mut secrets = Vec::new();
     let mut written = Vec::new();
-    for (place, tool) in list(members.get("tools")).into_iter().enumerate() {
+    let tools = json::list::<&RawValue>(members.get("tools"));
+    for (place, tool) in tools.into_iter().enumerate() {
         let found = server(tool).filter(|server| {
             let mut fields = SECRET_FIELDS.iter();
             fields.any(|field| server.get(field).is_some())
@@ -130,14 +131,7 @@ pub fn take_secrets(body: &str) -> Result<Option<(String, Vec<McpSecrets>)>, Fau
 }
 
 fn read_secrets(server: &Members<'_>, place: usize) -> Result<McpSecrets, Fault> {
-    let authorization = match server.present("authorization") {
-        None => None,
-        Some(raw) => {
-            let text = json::string_value(Some(raw));
-            let text = text.ok_or_else(|| wrong(place, "authorization", "a string"))?;
-            Some(text.into_owned())
-        }
-    };
+    let authorization = text(server, place, "authorization")?;
     let mut headers = Vec::new();
     if let Some(raw) = server.present("headers") {
         let expected = "an object whose values are strings";
@@ -159,7 +153,8 @@ impl McpDefinition {
     /// Reads the servers of a list of tools. An error names the field that cannot be used.
     pub fn read_all(tools: Option<&RawValue>) -> Result<Vec<Self>, Fault> {
         let mut servers: Vec<Self> = Vec::new();
-        for (place, tool) in list(tools).into_iter().enumerate() {
+        let tools = json::list::<&RawValue>(tools);
+        for (place, tool) in tools.into_iter().enumerate() {
             let Some(members) = server(tool) else {
                 continue;
             };
@@ -202,24 +197,14 @@ impl McpDefinition {
             return Err(wrong(place, field, "in the tools of the request itself"));
         }
         let Some(raw) = server.present("server_label") else {
-            let param = format!("tools[{place}].server_label");
-            let message = format!("Missing required parameter: '{param}'.");
-            return Err(Fault::invalid(param, message).with_code("missing_required_parameter"));
+            return Err(Fault::missing(format!("tools[{place}].server_label")));
         };
         let label = json::string_value(Some(raw)).filter(|label| Self::is_label(label));
         let label = label.ok_or_else(|| {
             let expected = "a name of 1 to 64 letters, digits, '_' and '-'";
             wrong(place, "server_label", expected)
         })?;
-        let text = |field: &str| match server.present(field) {
-            None => Ok(None),
-            Some(raw) => {
-                let text = json::string_value(Some(raw));
-                let text = text.ok_or_else(|| wrong(place, field, "a string"))?;
-                Ok(Some(text.into_owned()))
-            }
-        };
-        text("server_description")?;
+        text(server, place, "server_description")?;
         if let Some(raw) = server.present("defer_loading")
             && !["true", "false"].contains(&raw.get())
         {
@@ -231,7 +216,7 @@ impl McpDefinition {
         Ok(Self {
             place,
             label: label.into_owned(),
-            server_url: text("server_url")?,
+            server_url: text(server, place, "server_url")?,
             allowed: allowed.transpose()?,
             approval: approval(server, place)?,
             is_deferred,
@@ -331,16 +316,20 @@ fn filter(raw: &RawValue, place: usize, field: &str) -> Result<McpToolFilter, Fa
     })
 }
 
-fn list(tools: Option<&RawValue>) -> Vec<&RawValue> {
-    let tools = tools.and_then(|tools| serde_json::from_str(tools.get()).ok());
-    tools.unwrap_or_default()
-}
-
 /// The members of a definition, if it is that of an MCP server.
 fn server(tool: &RawValue) -> Option<Members<'_>> {
     let members = Members::read(tool.get())?;
     let is_server = members.text("type").is_some_and(|kind| kind == "mcp");
     is_server.then_some(members)
+}
+
+/// A field that is a string, if it is there.
+fn text(server: &Members<'_>, place: usize, field: &str) -> Result<Option<String>, Fault> {
+    let Some(raw) = server.present(field) else {
+        return Ok(None);
+    };
+    let text = json::string_value(Some(raw)).ok_or_else(|| wrong(place, field, "a string"))?;
+    Ok(Some(text.into_owned()))
 }
 
 fn wrong(place: usize, field: &str, expected: &str) -> Fault {

@@ -11,8 +11,9 @@ use crate::fault::Fault;
 use crate::json;
 use crate::members::Members;
 
-/// A call that a person has approved and of which the history has no result. Made when the turn
-/// begins; it runs before the model is asked.
+/// A call that needs the approval of a person. Made when the model asks for it, and again when a
+/// turn begins whose history approves it and has no result of it: then it runs before the model is
+/// asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovedCall {
     /// The id of the item that asked for the approval, which is the call id as well.
@@ -33,29 +34,22 @@ impl Turn<'_> {
             if item.type_name() != "mcp_approval_response" {
                 continue;
             }
-            let read = [item.fields.approval_request_id, item.fields.approve];
-            let fits = [
-                |raw: &RawValue| raw.get().starts_with('"'),
-                |raw: &RawValue| ["true", "false"].contains(&raw.get()),
-            ];
-            let fields = [
-                ("approval_request_id", "a string"),
-                ("approve", "true or false"),
-            ];
-            for ((raw, fits), (field, expected)) in read.into_iter().zip(fits).zip(fields) {
-                let param = format!("input[{index}].{field}");
-                match raw {
-                    Some(raw) if fits(raw) => {}
-                    Some(_) => {
-                        let message = format!("'{param}' must be {expected}.");
-                        return Err(Fault::invalid(param, message));
-                    }
-                    None => {
-                        let message = format!("Missing required parameter: '{param}'.");
-                        let fault = Fault::invalid(param, message);
-                        return Err(fault.with_code("missing_required_parameter"));
-                    }
+            let (id, approve) = (item.fields.approval_request_id, item.fields.approve);
+            let is_text = id.is_some_and(|raw| raw.get().starts_with('"'));
+            let is_bool = approve.is_some_and(|raw| ["true", "false"].contains(&raw.get()));
+            for (field, raw, fits, expected) in [
+                ("approval_request_id", id, is_text, "a string"),
+                ("approve", approve, is_bool, "true or false"),
+            ] {
+                if fits {
+                    continue;
                 }
+                let param = format!("input[{index}].{field}");
+                if raw.is_none() {
+                    return Err(Fault::missing(param));
+                }
+                let message = format!("'{param}' must be {expected}.");
+                return Err(Fault::invalid(param, message));
             }
         }
         Ok(())

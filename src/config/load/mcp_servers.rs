@@ -15,7 +15,8 @@ use crate::secrets::Secret;
 impl ConfigLoader<'_> {
     /// Adds the MCP servers. One whose token is missing is off, with a warning.
     pub(super) fn mcp_servers(&mut self, main: &TomlFile, spec: McpSpec) {
-        // Those of a file that was found are refused already, and no command of it runs.
+        // A file that was found may not have this table, which was reported before. It is not read,
+        // so that no command of it can run.
         if self.config.paths.is_found {
             return;
         }

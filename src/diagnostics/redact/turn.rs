@@ -247,7 +247,8 @@ fn ids_of_changed_outputs(turn: &BundleTurn, redacted: &BundleTurn) -> Vec<Strin
     changed.collect()
 }
 
-/// Describes the images as they are in the redacted turn, where a hash may be in the place of each.
+/// Names the descriptions of images by the keys that the images have in the redacted turn, where a
+/// hash may stand in the place of each image.
 fn name_images_anew(turn: &BundleTurn, redacted: &mut BundleTurn) {
     if redacted.state_before.image_texts.is_empty() {
         return;

@@ -4,13 +4,11 @@
 use std::sync::{Arc, OnceLock};
 
 use adapters::turn::ApprovedCall;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hashlink::LruCache;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
+use super::target::PartsHash;
 use crate::store::{SessionRow, Store, StoreError};
 use crate::turn::ToolResult;
 
@@ -80,12 +78,11 @@ pub(super) enum ClaimedCall {
 impl CallHash {
     /// Of a call on the server with this identity.
     pub(super) fn of(server: &str, call: &ApprovedCall) -> Self {
-        let mut hash = Sha256::new();
+        let mut hash = PartsHash::default();
         for part in [server, &call.name, &call.arguments] {
-            hash.update(part.len().to_le_bytes());
-            hash.update(part.as_bytes());
+            hash.add(part);
         }
-        Self(URL_SAFE_NO_PAD.encode(hash.finalize()))
+        Self(hash.text())
     }
 }
 

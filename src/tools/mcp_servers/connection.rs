@@ -18,13 +18,15 @@ use rmcp::transport::common::client_side_sse::SseRetryPolicy;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, serve_client};
 use serde_json::{Map, Value};
-use tokio::process::Command;
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use url::Url;
 
 use super::error::McpError;
 use super::http::McpHttp;
 use super::target::{McpReach, McpTarget};
 use super::{MAX_MESSAGE, McpNetwork};
 use crate::config::mcp_servers::McpTransport;
+use crate::secrets::Secret;
 use crate::tools::web::client::WebClient;
 use crate::tools::web::dialler::WebDialler;
 use crate::tools::web::process_group::ProcessGroup;
@@ -37,6 +39,9 @@ const MAX_PAGES: usize = 32;
 const VARIABLES: [&str; 9] = [
     "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER",
 ];
+
+/// The standard output and input of a program.
+type ProgramTransport = AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>;
 
 /// A server that is connected. It ends when it is dropped.
 pub(super) struct McpConnection {
@@ -81,52 +86,12 @@ impl McpConnection {
         let listener = McpListener { has_changed };
         let (service, program) = match &target.transport {
             McpTransport::Http { url, token } => {
-                let dialler = Arc::clone(&network.dialler);
-                let dialler = match &target.reach {
-                    McpReach::Any => WebDialler::any(dialler),
-                    McpReach::PublicAnd(others) => {
-                        WebDialler::public_and(dialler, others.iter().copied())
-                    }
-                };
-                let tls = network.tls().map_err(McpError::out_of_reach)?;
-                let memory = network.memory();
-                let client = WebClient::new(dialler, tls).with_memory(memory.clone());
-                let mut headers = HashMap::new();
-                for (name, value) in &target.headers {
-                    let mut value =
-                        HeaderValue::from_str(value.expose()).map_err(McpError::out_of_reach)?;
-                    value.set_sensitive(true);
-                    headers.insert(name.clone(), value);
-                }
-                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-                    .custom_headers(headers)
-                    .max_sse_event_size(MAX_MESSAGE);
-                if let Some(token) = token {
-                    config = config.auth_header(token.expose());
-                }
-                config.retry_config = Arc::new(FewRetries);
-                let http = McpHttp { client, memory };
-                let transport = StreamableHttpClientTransport::with_client(http, config);
+                let transport = http_transport(target, url, token.as_ref(), network)?;
                 (serve_client(listener, transport).await, None)
             }
             McpTransport::Program { command, args, env } => {
-                let mut program = Command::new(command);
-                program.args(args).env_clear();
-                let kept = VARIABLES.iter();
-                program.envs(kept.filter_map(|name| Some((name, std::env::var_os(name)?))));
-                program.envs(env.iter().map(|(name, value)| (name, value.expose())));
-                program
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::null());
-                let mut group =
-                    ProcessGroup::start(&mut program).map_err(McpError::out_of_reach)?;
-                let pipes = group.pipes();
-                let (input, output) =
-                    pipes.ok_or_else(|| McpError::out_of_reach("it has no pipes"))?;
-                let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, input)
-                    .with_max_line_length(MAX_MESSAGE);
-                (serve_client(listener, transport).await, Some(group))
+                let (program, transport) = start_program(command, args, env)?;
+                (serve_client(listener, transport).await, Some(program))
             }
         };
         Ok(Self {
@@ -174,4 +139,59 @@ impl McpConnection {
             _ => Err(McpError::AsksForInput),
         }
     }
+}
+
+/// The transport to a server over HTTP.
+fn http_transport(
+    target: &McpTarget,
+    url: &Url,
+    token: Option<&Secret>,
+    network: &McpNetwork,
+) -> Result<StreamableHttpClientTransport<McpHttp>, McpError> {
+    let dialler = Arc::clone(&network.dialler);
+    let dialler = match &target.reach {
+        McpReach::Any => WebDialler::any(dialler),
+        McpReach::PublicAnd(others) => WebDialler::public_and(dialler, others.iter().copied()),
+    };
+    let tls = network.tls().map_err(McpError::out_of_reach)?;
+    let memory = network.memory();
+    let client = WebClient::new(dialler, tls).with_memory(memory.clone());
+    let mut headers = HashMap::new();
+    for (name, value) in &target.headers {
+        let mut value = HeaderValue::from_str(value.expose()).map_err(McpError::out_of_reach)?;
+        value.set_sensitive(true);
+        headers.insert(name.clone(), value);
+    }
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .custom_headers(headers)
+        .max_sse_event_size(MAX_MESSAGE);
+    if let Some(token) = token {
+        config = config.auth_header(token.expose());
+    }
+    config.retry_config = Arc::new(FewRetries);
+    let http = McpHttp { client, memory };
+    Ok(StreamableHttpClientTransport::with_client(http, config))
+}
+
+/// Starts a server that is a program. It gets few variables of this process, and those of its
+/// configuration.
+fn start_program(
+    command: &str,
+    args: &[String],
+    env: &[(String, Secret)],
+) -> Result<(ProcessGroup, ProgramTransport), McpError> {
+    let mut program = Command::new(command);
+    program.args(args).env_clear();
+    let kept = VARIABLES.iter();
+    program.envs(kept.filter_map(|name| Some((name, std::env::var_os(name)?))));
+    program.envs(env.iter().map(|(name, value)| (name, value.expose())));
+    program
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut group = ProcessGroup::start(&mut program).map_err(McpError::out_of_reach)?;
+    let pipes = group.pipes();
+    let (input, output) = pipes.ok_or_else(|| McpError::out_of_reach("it has no pipes"))?;
+    let transport = ProgramTransport::new(output, input).with_max_line_length(MAX_MESSAGE);
+    Ok((group, transport))
 }

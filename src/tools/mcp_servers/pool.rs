@@ -188,9 +188,8 @@ impl PooledServer {
 
     async fn connect(&self) -> Result<Arc<McpConnection>, McpError> {
         let mut slot = self.connection.lock().await;
-        if let Some(open) = slot.open.take_if(|open| !open.is_closed()) {
-            slot.open = Some(Arc::clone(&open));
-            return Ok(open);
+        if let Some(open) = slot.open.as_ref().filter(|open| !open.is_closed()) {
+            return Ok(Arc::clone(open));
         }
         slot.open = None;
         if matches!(self.target.transport, McpTransport::Program { .. }) {

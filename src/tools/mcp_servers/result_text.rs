@@ -55,10 +55,7 @@ fn left_out(what: &str, mime_type: &str) -> String {
 
 fn cut(mut text: String) -> String {
     if text.len() > MAX_BYTES {
-        let end = (0..=MAX_BYTES)
-            .rev()
-            .find(|end| text.is_char_boundary(*end));
-        text.truncate(end.unwrap_or_default());
+        text.truncate(text.floor_char_boundary(MAX_BYTES));
         text.push_str("\n[The result was cut off here.]");
     }
     text

@@ -104,7 +104,7 @@ impl McpTarget {
         Ok((target, limits))
     }
 
-    /// Takes the secrets of a request. A program has none of its own use for them.
+    /// Takes the secrets of a request. A program gets those of its configuration alone.
     fn take(
         &mut self,
         definition: &McpDefinition,
@@ -176,7 +176,7 @@ impl McpTarget {
                 hash.add(&address.to_string());
             }
         }
-        hash.0.finalize().into()
+        hash.bytes()
     }
 
     /// What tells the server from others, whoever reaches it and with which secrets: a hash of its
@@ -197,18 +197,28 @@ impl McpTarget {
                 }
             }
         }
-        URL_SAFE_NO_PAD.encode(hash.0.finalize())
+        hash.text()
     }
 }
 
-/// A hash of several texts, of which each has its border.
+/// A hash of several texts. The length of each is part of it, so that two texts are never taken for
+/// one.
 #[derive(Default)]
-struct PartsHash(Sha256);
+pub(super) struct PartsHash(Sha256);
 
 impl PartsHash {
-    fn add(&mut self, part: &str) {
+    pub(super) fn add(&mut self, part: &str) {
         self.0.update(part.len().to_le_bytes());
         self.0.update(part.as_bytes());
+    }
+
+    fn bytes(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+
+    /// The hash in the alphabet of URLs.
+    pub(super) fn text(self) -> String {
+        URL_SAFE_NO_PAD.encode(self.bytes())
     }
 }
 
@@ -238,11 +248,12 @@ fn allowed_url(
         let param = format!("tools[{}].{field}", definition.place);
         return Err(Fault::invalid(param, message).with_code("mcp_server_not_allowed"));
     }
-    let is_own = |host: &Host<&str>| match host {
+    // An address is allowed only if the operator has listed it.
+    let may_be_plain = |host: &Host<&str>| match host {
         Host::Domain(name) => *name == "localhost",
         Host::Ipv4(_) | Host::Ipv6(_) => true,
     };
-    if url.scheme() == "http" && !is_own(&host) {
+    if url.scheme() == "http" && !may_be_plain(&host) {
         let expected =
             "a URL that begins with https://, because the request travels to another network";
         return Err(wrong(definition, field, expected));

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::lexicon::Lexicon;
-use super::things::things;
+use super::patterns::pattern_words;
 use super::words::{search_words, words};
 
 /// The columns, each with the weight of a word in it. What a tool is called says more than what is
@@ -87,7 +87,7 @@ impl ToolIndex {
 
     fn ranked(&self, query: &str, limit: usize) -> rusqlite::Result<Vec<usize>> {
         let mut terms = search_words(query);
-        terms.extend(things(query).map(str::to_owned));
+        terms.extend(pattern_words(query).map(str::to_owned));
         terms.extend(Lexicon::get().meanings(&terms, query));
         let mut each: Vec<String> = Vec::new();
         for term in terms {

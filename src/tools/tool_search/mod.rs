@@ -1,14 +1,15 @@
 //! The search for tools: where the client defers many tools, the model gets a function that finds
 //! them by what they do, and then those that it has found.
 //!
-//! [`index`] ranks the tools with BM25; [`words`] makes words of texts, [`things`] knows an address
-//! or an amount by its form, and [`lexicon`] which words of thirteen languages mean the same.
+//! [`index`] ranks the tools with BM25; [`words`] makes words of texts, [`patterns`] knows an
+//! address or an amount by its form, and [`lexicon`] which words of thirteen languages mean the
+//! same.
 
 mod index;
 mod lexicon;
+mod patterns;
 #[cfg(test)]
 mod tests;
-mod things;
 mod words;
 
 use std::fmt::Write as _;
@@ -142,7 +143,7 @@ impl ToolSearchTurn {
             }
         }
         ToolResult {
-            text: told(&tools),
+            text: result_text(&tools),
             item: Some(HostedItem::ToolSearchCall {
                 paths,
                 tools: self.tools.definitions(&found),
@@ -153,7 +154,7 @@ impl ToolSearchTurn {
 }
 
 /// What the model reads of a search.
-fn told(tools: &[&DeferredTool]) -> String {
+fn result_text(tools: &[&DeferredTool]) -> String {
     if tools.is_empty() {
         return "No tool fits. Search with other words, or with names from the list in the description of this tool.".to_owned();
     }

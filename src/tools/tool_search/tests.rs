@@ -54,9 +54,8 @@ fn found(index: &ToolIndex, tools: &DeferredTools, query: &str, wanted: &Wanted)
     found.any(|tool| tool.source.as_deref() == Some(&wanted.server) && tool.name == wanted.tool)
 }
 
-/// Promise: Of 60 requests for one of 120 tools, half of them without a word of its name and ten
-/// not in English, at least 54 find it with the first search. All find it with two, because the
-/// model knows the names of the tools.
+/// Promise: Of each of two sets of 60 requests for one of 120 tools, at least 54 find it with the
+/// first search. All find it with two, because the model knows the names of the tools.
 #[test]
 fn requests_find_their_tools() {
     let (tools, description) = deferred_tools();

@@ -13,12 +13,11 @@ pub(super) fn words(text: &str) -> Vec<String> {
             word.end(&mut all);
             continue;
         }
-        let begins = sign.is_uppercase() && word.last.is_some_and(|last| !last.is_uppercase());
-        if begins
-            || word
-                .last
-                .is_some_and(|last| is_unspaced(last) != is_unspaced(sign))
-        {
+        let begins = word.last.is_some_and(|last| {
+            let is_hump = sign.is_uppercase() && !last.is_uppercase();
+            is_hump || is_unspaced(last) != is_unspaced(sign)
+        });
+        if begins {
             word.end(&mut all);
         }
         word.text.extend(sign.to_lowercase());

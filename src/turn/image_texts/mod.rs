@@ -215,8 +215,8 @@ impl ReceivedRequest {
     }
 }
 
-/// As what the image with this key is known. Another model would describe it otherwise; a replay
-/// has one description of each.
+/// The name under which the description of the image with this key is kept. Each model has a
+/// description of its own; a replay has one of each image.
 fn known_as(key: &str, describer: Option<&str>) -> String {
     match describer {
         Some(model) => format!("{key} {model}"),

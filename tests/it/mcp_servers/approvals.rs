@@ -1,4 +1,6 @@
 //! Calls that a person has to approve: the client is asked, and a later request has the answer.
+use std::time::Duration;
+
 use kit::mcp::{McpAnswer, McpPlayer, tool};
 use kit::player::{Player, PlayerWire, RecordedRequest};
 use serde_json::{Value, json};
@@ -418,9 +420,13 @@ async fn approvals_survive_a_kill() {
             body["stream"] = json!(true);
             let mut running = session.proxy.open(body.to_string(), &[]).await;
             running.read_until("response.mcp_call_arguments.done").await;
-            while session.server.calls().is_empty() {
-                tokio::task::yield_now().await;
-            }
+            let called = async {
+                while session.server.calls().is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let called = tokio::time::timeout(Duration::from_mins(1), called);
+            called.await.expect("the server is called");
         }
         session.proxy = killed(session.proxy, &session.setup).await;
         session.player.push(says("I see."));

@@ -55,7 +55,8 @@ async fn a_call_that_fails_is_made_once_and_told(wire: PlayerWire) {
             let server = answering(call_answer.clone()).await;
             let player = player(wire).await;
             let mut setup = allowing(&[&server]);
-            // A busy machine needs a while for the others.
+            // Only this case waits for the limit. On a busy machine so short a limit could end the
+            // others.
             if matches!(call_answer, McpAnswer::Silence) {
                 setup = setup.tables("[tools]\ncall_timeout = \"2s\"");
             }

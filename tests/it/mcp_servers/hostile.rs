@@ -36,7 +36,8 @@ async fn a_hostile_list_costs_the_server_alone(wire: PlayerWire) {
         let server = server.await.unwrap();
         let player = player(wire).await;
         let mut setup = allowing(&[&server]);
-        // A busy machine needs a while for the others.
+        // Only this case waits for the limit. On a busy machine so short a limit could end the
+        // others.
         if matches!(list, McpAnswer::Silence) {
             setup = setup.tables("[tools]\ncall_timeout = \"2s\"");
         }
@@ -65,7 +66,8 @@ async fn a_hostile_list_costs_the_server_alone(wire: PlayerWire) {
     proxy
         .response(&request("hi", &[defined("docs", &server)]))
         .await;
-    assert!(offered(&player.requests()[0]).len() <= 256);
+    let offered = offered(&player.requests()[0]).len();
+    assert!((1..=256).contains(&offered), "{offered}");
 }
 
 /// Promise: The result of a call of an MCP server that has no end is cut off, and the model is told

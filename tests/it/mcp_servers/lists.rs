@@ -68,7 +68,7 @@ async fn a_changed_list_is_asked_for_again(wire: PlayerWire) {
     let response: Value = proxy.response(&asked).await;
     assert_eq!(response["output"][1]["output"], "seen", "{response}");
     assert_eq!(server.count("tools/list"), 1);
-    // The proxy may read what the server says behind the result.
+    // The proxy handles the message in a task of its own, perhaps after it has answered the client.
     for _ in 0..20 {
         player.push(says("Done."));
         proxy.response(&asked).await;

@@ -13,7 +13,8 @@ use crate::web_search::web::call;
 const TOKEN: &str = "canary-token-8c41d9b27f";
 const HEADER: &str = "canary-header-52aa0e6d13";
 
-/// The files below a folder that contain a text.
+/// The files below a folder that contain a text as it is. What is compressed, such as bundles, is
+/// not unpacked.
 fn files_with(folder: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -29,8 +30,9 @@ fn files_with(folder: &Path, text: &str) -> Vec<String> {
     found
 }
 
-/// Promise: `authorization` and `headers` of an MCP server are sent to that server, and are neither
-/// stored nor logged nor recorded, nor repeated in the response, nor sent to a provider. What the
+/// Promise: `authorization` and `headers` of an MCP server to which the proxy connects are sent to
+/// that server, and are neither stored nor logged nor recorded, nor repeated in the response, nor
+/// sent to a provider. What the
 /// server repeats of them is redacted.
 #[kit::test(on_each_wire)]
 async fn secrets_of_a_request_go_to_its_server_alone(wire: PlayerWire) {

@@ -119,7 +119,8 @@ impl<'a> ToolList<'_, 'a> {
         if definition.found && (searches || kind == "mcp") {
             return Ok(());
         }
-        // What the model has found itself comes last, and the rest not yet.
+        // A tool that the model has to search for is written by `push_found_tools` once it is
+        // found.
         let tool = self.turn.tools.get(None, &name);
         if tool.is_some_and(|tool| !self.is_offered_at_once(tool)) {
             return Ok(());

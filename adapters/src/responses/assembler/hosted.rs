@@ -89,7 +89,8 @@ impl HostedItem {
         }
     }
 
-    /// The item of a history that offers the tools which a search has found, as JSON.
+    /// A `tool_search_output` for the history, as JSON, with the tools that this search has found.
+    /// `None` if it is no search.
     pub fn found_tools(&self) -> Option<String> {
         let Self::ToolSearchCall { tools, .. } = self else {
             return None;
@@ -264,7 +265,7 @@ impl OpenHostedItem {
 
 /// Writes the `tool_search_output` behind a `tool_search_call`. `tools` are the definitions that
 /// were found, as a JSON list.
-pub(super) fn push_search_output(tools: &str, out: &mut ItemOutput<'_>) {
+fn push_search_output(tools: &str, out: &mut ItemOutput<'_>) {
     let position = out.next_position("tso");
     let item = |status: &str| {
         let mut item = vec![b'{'];

@@ -188,7 +188,7 @@ pub struct Assembler {
     received_bytes: usize,
     /// `response.created` was written by another assembler.
     is_created: bool,
-    /// The MCP servers whose items come first.
+    /// The items of MCP servers, which come first; none once they are written.
     servers: Vec<HostedItem>,
     holds: HeldBack,
 }

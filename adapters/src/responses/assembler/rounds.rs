@@ -224,7 +224,7 @@ impl Assembler {
         }
     }
 
-    /// The calls for which a person is asked since this was called last.
+    /// Takes out the calls that a person is asked to approve, since the last time.
     pub fn take_approval_requests(&mut self) -> Vec<ApprovedCall> {
         std::mem::take(&mut self.writer.asked)
     }

@@ -1,12 +1,12 @@
-//! Things that are known by their form: a request that has an IP address is about addresses, even
-//! if no word of it says so.
+//! Patterns in the text of a request: one that contains an IP address is about addresses, even if
+//! no word of it says so.
 
 use std::sync::LazyLock;
 
 use regex::RegexSet;
 
-/// The forms, each with the words for what has it.
-const FORMS: [(&str, &[&str]); 10] = [
+/// The patterns, each with the words for what it matches.
+const PATTERNS: [(&str, &[&str]); 10] = [
     (r"\b[A-Z][A-Z0-9]{1,9}-[0-9]+\b", &["issue", "ticket"]),
     (r"(?:^|\s)#[a-z][\w-]+", &["channel"]),
     (
@@ -35,13 +35,13 @@ const FORMS: [(&str, &[&str]); 10] = [
 ];
 
 static ANY: LazyLock<Option<RegexSet>> =
-    LazyLock::new(|| RegexSet::new(FORMS.map(|(form, _)| form)).ok());
+    LazyLock::new(|| RegexSet::new(PATTERNS.map(|(pattern, _)| pattern)).ok());
 
-/// The words for the things in a text.
-pub(super) fn things(text: &str) -> impl Iterator<Item = &'static str> {
+/// The words for what the patterns find in a text.
+pub(super) fn pattern_words(text: &str) -> impl Iterator<Item = &'static str> {
     let found = ANY.as_ref().map(|any| any.matches(text));
     let places = found.into_iter().flatten();
-    let words = places.filter_map(|place| FORMS.get(place));
+    let words = places.filter_map(|place| PATTERNS.get(place));
     words.flat_map(|(_, words)| words.iter().copied())
 }
 
@@ -50,11 +50,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_are_known_by_their_forms() {
+    fn what_has_a_pattern_has_words() {
         assert!(
-            FORMS
+            PATTERNS
                 .iter()
-                .all(|(form, _)| regex::Regex::new(form).is_ok())
+                .all(|(pattern, _)| regex::Regex::new(pattern).is_ok())
         );
         for (text, expected) in [
             ("mark MOB-12 as done", "issue ticket"),
@@ -66,7 +66,7 @@ mod tests {
             ("49 € for Ann", "amount currency"),
             ("what is new", ""),
         ] {
-            let found: Vec<&str> = things(text).collect();
+            let found: Vec<&str> = pattern_words(text).collect();
             assert_eq!(found.join(" "), expected, "{text}");
         }
     }
