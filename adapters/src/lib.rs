@@ -64,6 +64,7 @@ mod shorten;
 pub mod sse;
 pub mod stop_flag;
 pub mod stored_history;
+mod template_text;
 pub mod text;
 mod text_files;
 pub mod token_count;
@@ -71,5 +72,6 @@ pub mod tools;
 pub mod translation;
 pub mod turn;
 pub mod wire;
+pub mod workflow;
 
 pub use registry;

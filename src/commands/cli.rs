@@ -8,7 +8,7 @@ use clap_complete::Shell;
 pub use bundle::{BundleCommand, SelectArgs};
 pub use codex::{CodexCommand, RunCommand};
 pub use doctor::DoctorArgs;
-pub use stored::{ArtifactsCommand, ClientsCommand, JobsCommand, StoreCommand};
+pub use stored::{ArtifactsCommand, ClientsCommand, JobsCommand, StoreCommand, WorkflowsCommand};
 
 use crate::app::web::MAX_RESULTS;
 use crate::config::Flags;
@@ -172,6 +172,9 @@ pub enum CliCommand {
     /// List, read and cancel background responses
     #[command(subcommand)]
     Jobs(JobsCommand),
+    /// List, show and run workflows
+    #[command(subcommand)]
+    Workflows(WorkflowsCommand),
     /// Inspect, copy, move and delete what is stored: tool outputs, responses, conversations
     #[command(subcommand)]
     Store(StoreCommand),

@@ -186,6 +186,10 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             let config = load_without_keys(&inputs)?;
             return block_on(commands::jobs::run(&config, command));
         }
+        CliCommand::Workflows(command) => {
+            let config = load_without_keys(&inputs)?;
+            return block_on(commands::workflows::run(&config, command));
+        }
         CliCommand::Store(command) => {
             let config = load_without_keys(&inputs)?;
             return block_on(commands::store::run(&config, command));

@@ -24,6 +24,7 @@ pub mod status;
 pub mod store;
 pub mod usage;
 pub mod web;
+pub mod workflows;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -35,6 +35,7 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<String> {
         ("[tools]", old.tools != new.tools),
         ("[tools.mcp]", old.mcp != new.mcp),
         ("[prompts]", old.prompts != new.prompts),
+        ("[workflows]", old.workflows != new.workflows),
         ("[webhooks]", old.webhooks != new.webhooks),
         ("[search]", old.search != new.search),
         ("[capture]", old.capture != new.capture),

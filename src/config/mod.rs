@@ -50,6 +50,7 @@ use std::sync::{Arc, OnceLock};
 
 use adapters::fault::Fault;
 use adapters::responses::prompt_templates::PromptTemplates;
+use adapters::workflow::WorkflowCatalog;
 use regex::bytes::Regex;
 use registry::Registry;
 
@@ -132,6 +133,8 @@ pub struct Config {
     pub history: HistoryConfig,
     /// The prompt templates that a request may name: `[prompts]`.
     pub prompts: Arc<PromptTemplates>,
+    /// The workflows that a request may name: those of the program, and `[workflows]`.
+    pub workflows: Arc<WorkflowCatalog>,
     /// How background responses run: `[jobs]`.
     pub jobs: JobConfig,
     /// How much tools of the server may do: `[tools]`.

@@ -51,6 +51,8 @@ pub struct ConfigFile {
     pub tools: ToolSpec,
     /// `[prompts]`: prompt templates that a request may name.
     pub prompts: PromptConfig,
+    /// `[workflows]`: workflows that a request may name.
+    pub workflows: WorkflowConfig,
     /// `[webhooks.<name>]`: whom the server tells that a background response has ended.
     pub webhooks: Pairs<WebhookSpec>,
     /// `[search]`: searches of the web and the pages of it.
@@ -168,6 +170,14 @@ impl ServerConfig {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct PromptConfig {
     /// The folder with the prompt templates; there are none if it is not set.
+    pub folder: Option<PathBuf>,
+}
+
+/// `[workflows]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub struct WorkflowConfig {
+    /// The folder with the workflows; there are only those of the program if it is not set.
     pub folder: Option<PathBuf>,
 }
 

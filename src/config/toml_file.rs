@@ -30,6 +30,14 @@ impl TomlFile {
         })
     }
 
+    /// A file that is part of the program, under this name.
+    pub fn built_in(name: &str, text: &str) -> Self {
+        Self {
+            path: Some(name.into()),
+            text: text.to_owned(),
+        }
+    }
+
     /// The text of the file.
     pub fn text(&self) -> &str {
         &self.text

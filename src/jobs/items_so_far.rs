@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use adapters::workflow::{WorkflowProgress, node_of_event};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,6 +16,8 @@ const MAX_BYTES: usize = 256 << 10;
 pub(super) struct ItemsSoFar {
     items: BTreeMap<u32, Bytes>,
     bytes: usize,
+    /// What became of the nodes of its workflow. Outputs that do not fit are missing.
+    pub(super) workflow: WorkflowProgress,
 }
 
 #[derive(Deserialize)]
@@ -27,6 +30,9 @@ struct ItemEvent<'e> {
 impl ItemsSoFar {
     /// Takes an event of the answer, which is one line of JSON.
     pub(super) fn add(&mut self, name: &str, line: &Bytes) {
+        if name.starts_with("response.workflow.") {
+            return self.add_node(line);
+        }
         let is_of_item = matches!(
             name,
             "response.output_item.added" | "response.output_item.done"
@@ -45,6 +51,20 @@ impl ItemsSoFar {
             self.bytes += item.len();
             self.items.insert(event.output_index, item);
         }
+    }
+
+    fn add_node(&mut self, line: &Bytes) {
+        let event = str::from_utf8(line).unwrap_or_default();
+        let Some(mut node) = node_of_event(event) else {
+            return;
+        };
+        let bytes = node.output.iter().map(String::len).sum::<usize>();
+        if self.bytes + bytes <= MAX_BYTES {
+            self.bytes += bytes;
+        } else {
+            node.output.clear();
+        }
+        self.workflow.put(node);
     }
 
     /// What they take in memory.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::responses::event_buffer::{EventBuffer, EventDocument};
+use adapters::workflow::WorkflowProgress;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
@@ -47,6 +48,9 @@ pub(super) struct JobLog {
     events: Mutex<LoggedEvents>,
     /// How many events there are, and whether the last one is terminal.
     published: watch::Sender<(u64, bool)>,
+    /// Its job goes on after a restart: clients only see events that are on the disk, because the
+    /// numbers of others may be given away again.
+    shows_written: bool,
     /// Something is to be written.
     unwritten: Notify,
     /// Held while events are written, so that they are written in order.
@@ -162,9 +166,35 @@ impl JobLog {
             store,
             webhooks,
             published,
+            shows_written: false,
             unwritten: Notify::new(),
             writing: AsyncMutex::default(),
         }
+    }
+
+    /// The log of a job that goes on after a restart, or not.
+    pub(super) fn after_restarts(self, goes_on: bool) -> Self {
+        Self {
+            shows_written: goes_on,
+            ..self
+        }
+    }
+
+    /// Takes an event that an earlier process has written, for those who ask for the response.
+    pub(super) fn remember(&self, event: &str) {
+        let name = event.strip_prefix("{\"type\":\"");
+        let name = name.and_then(|rest| rest.split('"').next());
+        let line = Bytes::copy_from_slice(event.as_bytes());
+        let mut events = self.events.lock();
+        events.items.add(name.unwrap_or_default(), &line);
+        let bytes = events.bytes + events.items.bytes();
+        events.memory.set(bytes);
+    }
+
+    /// What became of the nodes of the workflow of the answer; `None` if it has ended.
+    pub(super) fn workflow_so_far(&self) -> Option<WorkflowProgress> {
+        let events = self.events.lock();
+        (!events.is_ending).then(|| events.items.workflow.clone())
     }
 
     /// The number of events so far.
@@ -243,7 +273,7 @@ impl JobLog {
         }
     }
 
-    async fn write(&self) -> Result<(), StoreError> {
+    pub(super) async fn write(&self) -> Result<(), StoreError> {
         let _writing = self.writing.lock().await;
         let batch = {
             let events = self.events.lock();
@@ -258,6 +288,10 @@ impl JobLog {
         events.has_failed = written.is_err();
         if written.is_ok() {
             events.mark_written(last);
+        }
+        drop(events);
+        if written.is_ok() && self.shows_written {
+            self.publish(false);
         }
         written
     }
@@ -310,7 +344,11 @@ impl JobLog {
     }
 
     fn publish(&self, has_ended: bool) {
-        let count = self.len();
+        let count = if self.shows_written && !has_ended {
+            self.events.lock().written
+        } else {
+            self.len()
+        };
         self.published.send_replace((count, has_ended));
     }
 }
@@ -368,6 +406,10 @@ impl EventLog for EngineLog {
         self.0.unwritten.notify_one();
         let write = async || self.0.write().await.is_ok();
         waits.then(|| Box::pin(write()) as LogFuture<'l>)
+    }
+
+    fn keep(&self) -> Option<LogFuture<'_>> {
+        Some(Box::pin(async { self.0.write().await.is_ok() }))
     }
 
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::stored_end::{end_stored, write_terminal_event};
 use adapters::responses::event_buffer::EventBuffer;
+use adapters::workflow::{WorkflowProgress, WorkflowRun};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use http::Response;
@@ -26,7 +27,8 @@ use crate::net::fairness::Sharing;
 use crate::net::memory::{CountedValue, MemoryFull, ProcessMemory};
 use crate::responses::storage_fault;
 use crate::store::{
-    EventBatch, NewJob, NewResponse, ResponseText, Store, StoreError, StoredOrigin, UnfinishedJob,
+    EventBatch, NewItem, NewJob, NewResponse, ResponseText, Store, StoreError, StoredOrigin,
+    UnfinishedJob,
 };
 use crate::turn::{
     AcceptedJob, BackgroundQueue, OwnerSlot, QueueFuture, ResponseIdentity, Service,
@@ -177,6 +179,11 @@ impl JobQueue {
         self.0.live(owner, id)?.items_so_far()
     }
 
+    /// What became of the nodes of the workflow that a response runs, if it has not ended.
+    pub fn workflow_so_far(&self, owner: &Arc<str>, id: &str) -> Option<WorkflowProgress> {
+        self.0.live(owner, id)?.workflow_so_far()
+    }
+
     /// Waits until no job goes on, because the server stops and begins none: until `over`, when
     /// they have to end, and then for a moment.
     pub async fn finish(&self, ending: CancellationToken, over: impl Future) {
@@ -268,6 +275,7 @@ impl SharedQueue {
         }
         let events = EventBatch::new(0, accepted.events.documents().map(|event| event.json()));
         let written = events.last + 1;
+        let goes_on = WorkflowRun::is_in(&accepted.request);
         let job = NewJob {
             id: accepted.identity.id.clone(),
             owner: accepted.owner.to_string(),
@@ -285,17 +293,19 @@ impl SharedQueue {
         let (owner, id) = (Arc::clone(&accepted.owner), accepted.identity.id.clone());
         // From here on all of it is on the disk.
         drop(accepted.memory);
-        let log = Arc::new(JobLog::new(
+        let log = JobLog::new(
             (Arc::clone(&owner), id.clone()),
             (Arc::clone(&self.store), self.webhooks.clone()),
             &self.memory,
             written,
-        ));
+        );
+        let log = Arc::new(log.after_restarts(goes_on));
         self.add(WaitingJob {
             owner: Arc::clone(&owner),
             identity: accepted.identity,
             busy: accepted.busy,
             log: Arc::clone(&log),
+            resumed: None,
         });
         if accepted.stream {
             let client = (&owner, accepted.by);
@@ -422,11 +432,23 @@ impl SharedQueue {
             parameters: text.parameters,
         };
         let mut last = EventBuffer::default();
-        write_terminal_event(status, sequence, &text.head, &[], &text.rest(), &mut last);
+        let items = waiting.resumed.as_ref().map(|resumed| &*resumed.items);
+        let items = items.unwrap_or_default();
+        let texts: Vec<&str> = items.iter().map(|(_, item)| item.as_str()).collect();
+        write_terminal_event(
+            status,
+            sequence,
+            &text.head,
+            &texts,
+            &text.rest(),
+            &mut last,
+        );
         waiting.log.push_last(&last);
+        let output = items.iter().cloned();
         let response = NewResponse {
             origin,
             input,
+            output: output.map(|(id, json)| NewItem { id, json }).collect(),
             ..NewResponse::without_items(owner, id, *created_at, text, status, now)
         };
         waiting.log.end(response).await;

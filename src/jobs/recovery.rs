@@ -1,5 +1,5 @@
-//! The jobs that an earlier process has left: those that had not begun wait again, those that had
-//! begun end as failed.
+//! The jobs that an earlier process has left: those that had not begun wait again, and those that
+//! had begun end as failed, but for workflows, which go on.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use adapters::responses::assembler::stored_end::{
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Continuation;
+use adapters::workflow::{WorkflowRun, node_of_event};
 
-use super::log::{JobLog, store_end};
+use super::log::{EngineLog, JobLog, store_end};
 use super::queue::{JobQueue, SharedQueue};
 use super::run::WaitingJob;
 use crate::clock::{Clock, System};
@@ -20,7 +21,7 @@ use crate::store::{
     EventBatch, JobState, NewItem, NewResponse, ResponseText, StoreError, StoredOrigin,
     UnfinishedJob,
 };
-use crate::turn::ResponseIdentity;
+use crate::turn::{EventLog as _, ResponseIdentity, ResumedResponse};
 
 /// What the client reads of a job that the end of the process has ended.
 const INTERRUPTED: &str = "The server ended while it answered this request, so the answer is not complete: send the request again.";
@@ -53,6 +54,9 @@ impl SharedQueue {
             return Ok(());
         };
         match job.state {
+            JobState::Queued | JobState::Running if WorkflowRun::is_in(&job.request) => {
+                self.resume(job).await
+            }
             JobState::Queued => self.wait_again(job).await,
             JobState::Running | JobState::Ended => self.end_interrupted(job).await,
         }
@@ -62,15 +66,72 @@ impl SharedQueue {
         self: &Arc<Self>,
         job: CountedValue<UnfinishedJob>,
     ) -> Result<(), StoreError> {
-        let owner: Arc<str> = job.owner.as_str().into();
         let mut events = 0;
         self.each_event(&job, |_| events += 1).await?;
-        let log = JobLog::new(
-            (Arc::clone(&owner), job.id.clone()),
+        let log = Arc::new(self.log_of(&job, events));
+        self.wait_for_turn(&job, log, None);
+        Ok(())
+    }
+
+    /// Lets a workflow go on where its events on the disk end. What was open there is closed with
+    /// what was written of it.
+    async fn resume(self: &Arc<Self>, job: CountedValue<UnfinishedJob>) -> Result<(), StoreError> {
+        let mut resumed = ResumedResponse::default();
+        let mut open = OpenLogItem::default();
+        let mut memory = self.memory.of_owner(&job.owner).share(MemoryKind::Answers);
+        let mut bytes: usize = 0;
+        let mut last_events = Vec::new();
+        self.each_event(&job, |event| {
+            resumed.sequence += 1;
+            open.take(event);
+            let item = finished_item(event.as_bytes()).map(|item| (item_id_of(&item), item));
+            let node = node_of_event(event);
+            if item.is_some() || node.is_some() || event.contains("output_item.added") {
+                bytes = bytes.saturating_add(event.len());
+                memory.set(bytes.saturating_mul(3));
+                last_events.push(event.to_owned());
+            }
+            resumed.items.extend(item);
+            resumed.nodes.extend(node);
+        })
+        .await?;
+        let log = self.log_of(&job, resumed.sequence).after_restarts(true);
+        for event in &last_events {
+            log.remember(event);
+        }
+        let mut closing = EventBuffer::default();
+        resumed.sequence = open.close(resumed.sequence, &mut closing);
+        for event in closing.documents() {
+            let item = finished_item(&event.json());
+            let item = item.map(|item| (item_id_of(&item), item));
+            resumed.items.extend(item);
+        }
+        let log = Arc::new(log);
+        EngineLog(Arc::clone(&log)).append(&closing, closing.len());
+        log.write().await?;
+        if self.store.queue_again(&job.owner, &job.id).await? {
+            self.wait_for_turn(&job, log, Some(resumed));
+        }
+        Ok(())
+    }
+
+    /// The log of a job with this many events.
+    fn log_of(&self, job: &UnfinishedJob, events: u64) -> JobLog {
+        JobLog::new(
+            (job.owner.as_str().into(), job.id.clone()),
             (Arc::clone(&self.store), self.webhooks.clone()),
             &self.memory,
             events,
-        );
+        )
+    }
+
+    fn wait_for_turn(
+        self: &Arc<Self>,
+        job: &UnfinishedJob,
+        log: Arc<JobLog>,
+        resumed: Option<ResumedResponse>,
+    ) {
+        let owner: Arc<str> = job.owner.as_str().into();
         let continues = continuation(&TurnSource::new(job.request.clone()));
         let busy = match &continues {
             Some(Continuation::Conversation(id)) => {
@@ -86,9 +147,9 @@ impl SharedQueue {
                 created_at: job.created,
             },
             busy,
-            log: Arc::new(log),
+            log,
+            resumed,
         });
-        Ok(())
     }
 
     /// Ends a job that had begun. Its response has the items that were finished and written.

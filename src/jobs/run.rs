@@ -17,7 +17,8 @@ use crate::net::memory::{CountedValue, MemoryKind};
 use crate::responses::BusyConversation;
 use crate::store::{ResponseText, StoreError, UnfinishedJob};
 use crate::turn::{
-    BackgroundJob, ReceivedBody, ResponseIdentity, TurnRequest, restored_headers, run_in_background,
+    BackgroundJob, ReceivedBody, ResponseIdentity, ResumedResponse, TurnRequest, restored_headers,
+    run_in_background,
 };
 
 /// A job that waits for its turn. Made when its request is accepted, or by the next process. The
@@ -27,6 +28,8 @@ pub(super) struct WaitingJob {
     pub(super) identity: ResponseIdentity,
     pub(super) busy: Option<BusyConversation>,
     pub(super) log: Arc<JobLog>,
+    /// What an earlier process has done of it.
+    pub(super) resumed: Option<ResumedResponse>,
 }
 
 /// Runs a response to its end.
@@ -71,6 +74,7 @@ pub(super) async fn run(
         cancelled,
         has_ended: Arc::default(),
         busy: Arc::new(Mutex::new(waiting.busy.take())),
+        resumed: Arc::new(Mutex::new(waiting.resumed.take())),
     };
     let identity = waiting.identity.clone();
     let turn = run_in_background(&shared.service, request, body, identity, background);

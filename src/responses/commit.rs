@@ -15,7 +15,7 @@ use crate::clock::milliseconds;
 use crate::log;
 use crate::net::blocking::block_in_place_if_large;
 use crate::store::{
-    NewItem, NewResponse, ResponseText, SpentRow, StoreError, StoredOrigin, ToolRecord,
+    NewItem, NewResponse, PausedRun, ResponseText, SpentRow, StoreError, StoredOrigin, ToolRecord,
 };
 
 /// A turn that is stored when it ends. Made when the turn is prepared, dropped with it.
@@ -40,6 +40,8 @@ pub struct StoredTurn {
     pub tools: ToolRecord,
     /// Whether the client wants to see later what the model saw of each source.
     pub keeps_shown: bool,
+    /// The run of a workflow that waits for a person.
+    pub paused: Option<PausedRun>,
 }
 
 impl StoredTurn {
@@ -106,6 +108,7 @@ impl StoredTurn {
             now,
             spent: None,
             tools,
+            paused: self.paused.clone(),
         }
     }
 

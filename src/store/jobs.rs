@@ -177,6 +177,22 @@ impl Store {
         .await
     }
 
+    /// Lets a job that an earlier process had begun be taken again; false if there is none.
+    pub async fn queue_again(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        self.change(move |connection| {
+            let Some(number) = number_of(connection, &owner, &id)? else {
+                return Ok(false);
+            };
+            let mut queue = connection.prepare_cached(
+                "UPDATE jobs SET state = 'queued', started = NULL
+                 WHERE response = ?1 AND state IN ('queued', 'running')",
+            )?;
+            Ok(queue.execute([number])? > 0)
+        })
+        .await
+    }
+
     /// Appends events to the log of a response. They are on the disk when this returns.
     pub async fn append_events(
         &self,

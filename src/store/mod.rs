@@ -42,6 +42,7 @@
 //! | `mcp_approvals` | the calls that people were asked to approve |
 //! | `image_texts` | descriptions of images |
 //! | `web_references` | the addresses that sessions were shown of the web, and where pages are kept |
+//! | `workflow_runs` | the runs of workflows that wait for a person |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
 
 mod batch;
@@ -83,6 +84,7 @@ mod transfer;
 mod usage;
 mod web_references;
 mod whole_sessions;
+mod workflow_runs;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -119,6 +121,7 @@ pub use threads::{NewItem, StoredItems};
 pub use transfer::{ImportCounts, TransferError};
 pub use usage::{OTHER_MODELS, UsageKey, UsageSum};
 pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
+pub use workflow_runs::{PausedRun, WaitingRun};
 pub use writer::{UnwrittenBatch, WrittenBatch};
 
 use data_dir::DataDirLock;

@@ -7,7 +7,7 @@ use super::conversations;
 use super::error::StoreError;
 use super::reading::StoreRead;
 use super::threads::{self, NewItem, StoredItems, ThreadPlace};
-use super::{SpentRow, Store, ToolRecord, contents, sources, spent};
+use super::{PausedRun, SpentRow, Store, ToolRecord, contents, sources, spent, workflow_runs};
 use crate::net::memory::CountedValue;
 
 /// The bytes that the row of a response takes besides its texts, with its places in the indexes.
@@ -93,6 +93,8 @@ pub struct NewResponse {
     pub spent: Option<SpentRow>,
     /// What tools of the proxy have done for it.
     pub tools: ToolRecord,
+    /// The run of a workflow that goes on once a person has decided.
+    pub paused: Option<PausedRun>,
 }
 
 impl NewResponse {
@@ -119,6 +121,7 @@ impl NewResponse {
             now,
             spent: None,
             tools: ToolRecord::default(),
+            paused: None,
         }
     }
 }
@@ -284,6 +287,7 @@ pub(super) fn put(connection: &Connection, response: &NewResponse) -> Result<(),
         response.created,
         response.now
     ])?;
+    workflow_runs::put(connection, number, response)?;
     sources::put(connection, number, &response.tools)
 }
 
@@ -314,6 +318,7 @@ pub(super) fn finish(
         stored.prefix,
         response.now
     ])?;
+    workflow_runs::put(connection, number, response)?;
     sources::put(connection, number, &response.tools)
 }
 

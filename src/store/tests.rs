@@ -46,6 +46,7 @@ fn response(id: &str, origin: StoredOrigin, input: &[&str], output: &[&str]) -> 
         now: 0,
         spent: None,
         tools: ToolRecord::default(),
+        paused: None,
     }
 }
 

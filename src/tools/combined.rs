@@ -76,6 +76,10 @@ impl ToolRunner for CombinedTools {
         self.begin_with(ctx, turn, session, None)
     }
 
+    fn searches_the_web(&self) -> bool {
+        self.runners.iter().any(|runner| runner.searches_the_web())
+    }
+
     fn runs_mcp(&self) -> bool {
         self.mcp().is_some()
     }

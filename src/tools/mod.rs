@@ -18,3 +18,4 @@ pub mod stored_references;
 pub mod tool_search;
 pub mod web;
 pub mod web_search;
+pub mod workflow_agent;

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::caller::CALLER_HEADERS;
 use super::sink::{EventLog, LogFuture};
+use super::workflow::ResumedResponse;
 use crate::net::AdmittedBy;
 use crate::net::memory::MemoryShare;
 use crate::responses::BusyConversation;
@@ -79,6 +80,8 @@ pub struct BackgroundJob {
     pub has_ended: Arc<AtomicBool>,
     /// The conversation that no other turn may use meanwhile, until the turn takes it.
     pub busy: Arc<Mutex<Option<BusyConversation>>>,
+    /// What an earlier process has done of it, until the turn takes it.
+    pub resumed: Arc<Mutex<Option<ResumedResponse>>>,
 }
 
 impl BackgroundJob {
@@ -89,6 +92,7 @@ impl BackgroundJob {
             cancelled: CancellationToken::new(),
             has_ended: Arc::default(),
             busy: Arc::default(),
+            resumed: Arc::default(),
         }
     }
 }

@@ -23,6 +23,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::compact::Compaction;
+use super::workflow::WorkflowStep;
 
 mod answer;
 mod approved;
@@ -36,6 +37,7 @@ pub(super) use answer::{Answer, AnswerParts};
 pub(super) use approved::ApprovedCalls;
 pub(super) use round::Round;
 pub(super) use tool_loop::ToolLoop;
+pub(super) use tools::run_call;
 
 /// When a stream sends something although the provider is silent.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,10 @@ pub(super) enum Step {
     Approved(Box<ApprovedCalls>),
     /// Run the calls that ended the round.
     Tools,
+    /// Run the nodes of a workflow. The answer of its last node follows as a round.
+    Workflow(Box<WorkflowStep>),
+    /// End the answer of a workflow, which is complete.
+    WorkflowEnd,
     /// End the answer without asking a model.
     Nothing,
     /// The last event was sent.
@@ -117,6 +123,8 @@ async fn run_steps(answer: &mut Answer<'_>, first: Step) -> Result<Option<Vec<u8
                 answer.run_round(&mut round).await?;
                 if answer.assembler.awaits_tools() {
                     Step::Tools
+                } else if answer.workflow.is_some() && answer.assembler.awaits_end() {
+                    Step::WorkflowEnd
                 } else if answer.assembler.awaits_end() {
                     answer.compaction.take().map_or(Step::Done, Step::Summarize)
                 } else {
@@ -129,6 +137,13 @@ async fn run_steps(answer: &mut Answer<'_>, first: Step) -> Result<Option<Vec<u8
                 let next = Box::pin(answer.run_tools()).await?;
                 answer.ctx.log_stage("tools", began);
                 next
+            }
+            Step::Workflow(workflow) => Box::pin(workflow.run(answer)).await?,
+            Step::WorkflowEnd => {
+                if let Some(workflow) = answer.workflow.take() {
+                    Box::pin(workflow.end(answer)).await;
+                }
+                Step::Done
             }
             Step::Nothing => {
                 answer.end_empty().await;

@@ -16,6 +16,7 @@ use super::service::Service;
 use super::sink::{ChunkSlot, MessageSink, Sink};
 use super::stream::EventStream;
 use super::turn_memory::ReceivedBody;
+use super::workflow::continued_run;
 use crate::net::memory::MemoryShare;
 use crate::responses::ConnectionResponses;
 
@@ -71,11 +72,12 @@ async fn answer_message(service: &Arc<Service>, message: MessageRequest, sink: &
     let mut ctx = service.turn_context(&request, &config);
     ctx.connection = Some(connection);
     let codex = ctx.caller.codex;
-    let body = ReceivedBody {
+    let mut body = ReceivedBody {
         text: event.body,
         memory,
     };
-    let received = ReceivedRequest::new(service, config, request, ctx, body);
+    let continued = continued_run(service, &request.owner, &mut body).await;
+    let received = ReceivedRequest::new(service, config, request, ctx, body, continued);
     let (mut turn, reply) = match begin(received).await {
         Ok(begun) => begun,
         Err((fault, reply)) => {

@@ -13,6 +13,7 @@
 //! | `routed_history` | a request with its routes, from which `prepared` makes rounds |
 //! | `failover` | chooses the route, plans the turn and encodes the upstream request |
 //! | `compact` | replaces a history with a summary, which it gets by running the engine |
+//! | `workflow` | runs the nodes of a workflow |
 //! | `engine` | runs the steps of an answer: sends the request of a round and reads the upstream's answer, retries, adapts and fails over |
 //! | `tool_runner` | the tools that run in the proxy, between two rounds; `tool_arguments` checks their calls, and `tool_results` shares the room for their results |
 //! | `recovery` | what to do after a fault; `request_budget` is how many requests may fail |
@@ -77,6 +78,7 @@ mod tool_results;
 mod tool_runner;
 mod turn_memory;
 mod whole_sessions;
+mod workflow;
 
 pub use background::{
     AcceptedJob, BackgroundJob, BackgroundQueue, QueueFuture, ResponseIdentity, restored_headers,
@@ -107,3 +109,4 @@ pub use tool_runner::{
     ToolResult, ToolRunner, TurnTools,
 };
 pub use turn_memory::ReceivedBody;
+pub use workflow::ResumedResponse;

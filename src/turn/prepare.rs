@@ -12,6 +12,7 @@ use adapters::responses::request::{TurnSource, call_not_found};
 use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use adapters::wire;
+use adapters::workflow::WorkflowRun;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -28,6 +29,7 @@ use super::received::LoadedParts;
 use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
 use super::tool_runner::McpTools;
+use super::workflow::WorkflowStep;
 use crate::config::Config;
 use crate::responses::{BusyConversation, ConnectionTurn, LoadedHistory, StoredTurn};
 use crate::store::ToolRecord;
@@ -129,6 +131,7 @@ pub(super) fn prepare(
             began: Instant::now(),
             tools: ToolRecord::default(),
             keeps_shown: wants_shown_sources(turn.echo.metadata),
+            paused: None,
         })
     });
     let keeps_items = (turn.store && stored.is_none()).then(|| Arc::clone(shared));
@@ -147,6 +150,9 @@ pub(super) fn prepare(
     }
     let first = match (purpose, trigger) {
         (PreparedFor::Queue, _) => routed.queued()?,
+        (PreparedFor::Turn, _) if let Some(run) = WorkflowRun::read(source.body()) => {
+            routed.workflow(run)?
+        }
         (PreparedFor::Turn | PreparedFor::CompactEndpoint, Some(trigger)) => {
             routed.summary(trigger, tools)
         }
@@ -273,12 +279,66 @@ impl RoutedTurn<'_> {
             relayed_tools: relayed.unwrap_or_default(),
             ..Compaction::answer_params(&self.history.routes)
         };
+        let mut assembler = self.assembler(&self.ctx.response_identity(), params);
+        if let Some(run) = WorkflowRun::read(self.history.source.body()) {
+            self.check_workflow(&run)?;
+            let state = run.progress.state(&run.id, &run.definition, false);
+            assembler.set_workflow_state(&state.to_string());
+        }
         Ok(FirstStep {
-            assembler: self.assembler(&self.ctx.response_identity(), params),
+            assembler,
             step: Step::Nothing,
             tools: None,
             compaction: None,
         })
+    }
+
+    /// The run of a workflow, which may have begun in an earlier response or an earlier process.
+    fn workflow(mut self, mut run: WorkflowRun) -> Result<FirstStep, Fault> {
+        self.check_workflow(&run)?;
+        self.history.source.remove_artifact_tools();
+        let identity = self.ctx.response_identity();
+        let params = Compaction::answer_params(&self.history.routes);
+        let mut assembler = self.assembler(&identity, params);
+        assembler.withhold_only(|name| !self.turn.tools.reads_artifacts(name));
+        assembler.hold_every_end();
+        let job = self.ctx.job.as_ref();
+        let resumed = job.and_then(|job| job.resumed.lock().take());
+        let resumed = resumed.filter(|resumed| !resumed.nodes.is_empty());
+        if let Some(resumed) = &resumed {
+            resumed.apply(&mut run);
+            assembler.resume(resumed.sequence, resumed.items.clone());
+        } else {
+            assembler.set_servers(self.unseen_servers());
+        }
+        let tools = self.tool_loop(!self.turn.withheld_tools.is_empty());
+        let workflow = WorkflowStep::new(run, self.history, resumed.as_ref());
+        Ok(FirstStep {
+            step: Step::Workflow(Box::new(workflow)),
+            assembler,
+            tools,
+            compaction: None,
+        })
+    }
+
+    /// Refuses a workflow that cannot run to its end.
+    fn check_workflow(&self, run: &WorkflowRun) -> Result<(), Fault> {
+        let id = &run.id;
+        if WorkflowStep::asks_a_person(run) && !self.is_stored {
+            let message = format!(
+                "The workflow '{id}' asks a person, and goes on with a later request: its response must be stored, so leave 'store' out, on a server that stores responses."
+            );
+            return Err(Fault::invalid("store", message));
+        }
+        let tools = self.ctx.environment.tools.as_ref();
+        let has_search = tools.is_some_and(|tools| tools.searches_the_web());
+        if run.definition.uses_the_web() && !has_search {
+            let message = format!(
+                "The workflow '{id}' searches the web, and this server does not: set up [search] in its configuration."
+            );
+            return Err(Fault::invalid("prompt.id", message));
+        }
+        Ok(())
     }
 
     /// A summary, which the request asks for.

@@ -11,6 +11,7 @@ use adapters::shared_text::SharedText;
 use adapters::stop_flag::{StopFlag, StopReason};
 use adapters::tools::{McpDefinition, ProxyTool};
 use adapters::turn::{Continuation, Turn};
+use adapters::workflow::WorkflowRun;
 use axum::body::Body;
 use http::Response;
 
@@ -55,15 +56,18 @@ pub(super) struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// Fills in the template that the request names. `ctx` is the context of its turn.
+    /// Fills in the template, or the workflow, that the request names. `ctx` is the context of its
+    /// turn, and `continued` says whether the body has a workflow already that it goes on with.
     pub(super) fn new(
         service: &Arc<Service>,
         config: Arc<Config>,
         request: TurnRequest,
         mut ctx: TurnContext,
         mut body: ReceivedBody,
+        continued: Result<bool, Fault>,
     ) -> Self {
-        let filled = fill_in_prompt(&mut ctx, &config, &mut body);
+        let filled = continued
+            .and_then(|is_filled_in| fill_in_prompt(&mut ctx, &config, &mut body, is_filled_in));
         let filled = filled.and_then(|()| begin_mcp(&mut ctx, &config, &mut body));
         let reply = ReplyBuilder {
             codex: ctx.caller.codex,
@@ -88,13 +92,14 @@ impl ReceivedRequest {
         config: Arc<Config>,
         request: TurnRequest,
         body: ReceivedBody,
+        continued: Result<bool, Fault>,
     ) -> Self {
         let environment = TurnEnvironment {
             tools: service.environments.tools(),
             ..TurnEnvironment::default()
         };
         let ctx = service.context_with(&request, &config, environment);
-        Self::new(service, config, request, ctx, body)
+        Self::new(service, config, request, ctx, body, continued)
     }
 
     /// Refuses a request whose template cannot be filled in, or whose owner has used up a limit of
@@ -220,11 +225,17 @@ impl ReceivedRequest {
             .with_stop_flag(self.ctx.stop.clone())
             .with_least_effort(self.ctx.caller.brief)
             .with_proxy_tools(fixed_tools(&self.ctx));
-        if self.config.prompts.is_empty() && !is_filled_in(&self.ctx, &self.config) {
+        let has_prompts = !self.config.prompts.is_empty() || self.runs_workflow();
+        if !has_prompts && !is_filled_in(&self.ctx, &self.config) {
             source.without_templates()
         } else {
             source
         }
+    }
+
+    /// Whether it runs a workflow. A body is not parsed for this.
+    fn runs_workflow(&self) -> bool {
+        WorkflowRun::is_in(&self.body)
     }
 
     /// Loads what a request refers to: the history that it continues, and items. `turn` is its body
@@ -401,14 +412,19 @@ fn fill_in_prompt(
     ctx: &mut TurnContext,
     config: &Config,
     body: &mut ReceivedBody,
+    was_filled_in: bool,
 ) -> Result<(), Fault> {
     if let Some(refusal) = &config.replay_refusal {
         return Err(refusal.clone());
     }
     let mut filled = Ok(None);
-    if !is_filled_in(ctx, config) && !config.prompts.is_empty() {
+    if !was_filled_in && !is_filled_in(ctx, config) {
         let max_bytes = config.server.body_limit;
         filled = ctx.run_work(body.text.len(), || {
+            let workflow = config.workflows.expand(&body.text, max_bytes)?;
+            if workflow.is_some() || config.prompts.is_empty() {
+                return Ok(workflow);
+            }
             config.prompts.expand(&body.text, max_bytes)
         });
     }

@@ -24,6 +24,7 @@ use super::service::Service;
 use super::sink::{ChunkSlot, JsonSink, LogSink, Sink, SseSink};
 use super::stream::{EventStream, LAST_EVENT_ROOM};
 use super::turn_memory::{ReceivedBody, TurnMemory};
+use super::workflow::continued_run;
 use crate::responses::response_text;
 
 /// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
@@ -32,17 +33,19 @@ pub async fn respond(
     request: TurnRequest,
     body: impl Into<ReceivedBody>,
 ) -> Response<Body> {
-    let body = body.into();
+    let mut body = body.into();
     let config = service.config.load_full();
+    let continued = continued_run(service, &request.owner, &mut body).await;
     if let Some(queue) = service.background.get().and_then(Weak::upgrade)
         && request.endpoint == TurnEndpoint::Responses
         && json::has_true(&body.text, "background")
     {
-        let received = ReceivedRequest::without_turn(service, config, request, body);
+        let received = ReceivedRequest::without_turn(service, config, request, body, continued);
         return accept(received, queue.as_ref()).await;
     }
     let ctx = service.turn_context(&request, &config);
-    answer(ReceivedRequest::new(service, config, request, ctx, body)).await
+    let received = ReceivedRequest::new(service, config, request, ctx, body, continued);
+    answer(received).await
 }
 
 /// Runs a turn for which no client waits. Its events go to the log of the job; it ends when they
@@ -60,7 +63,8 @@ pub async fn run_in_background(
     ctx.mcp = service.waiting_secrets.take(&identity.id);
     ctx.identity = Some(identity);
     ctx.job = Some(job);
-    answer(ReceivedRequest::new(service, config, request, ctx, body)).await;
+    let received = ReceivedRequest::new(service, config, request, ctx, body, Ok(false));
+    answer(received).await;
 }
 
 /// Checks a request for a background response and hands it to the queue. It is no turn yet.
@@ -206,6 +210,8 @@ pub(super) async fn begin(
     memory.set_upstream_body(match &prepared.first_step {
         Step::Upstream(round) => round.attempt.request.body.len(),
         Step::Approved(_)
+        | Step::Workflow(_)
+        | Step::WorkflowEnd
         | Step::Summarize(_)
         | Step::Tools
         | Step::Nothing
@@ -236,7 +242,7 @@ pub async fn input_tokens(
     body: ReceivedBody,
 ) -> Response<Body> {
     let config = service.config.load_full();
-    let received = ReceivedRequest::without_turn(service, config, request, body);
+    let received = ReceivedRequest::without_turn(service, config, request, body, Ok(false));
     match received.estimate_tokens().await {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);

@@ -207,6 +207,11 @@ pub trait EventLog: Send + Sync {
     /// that it returns waits for them.
     fn append<'l>(&'l self, events: &EventBuffer, count: usize) -> Option<LogFuture<'l>>;
 
+    /// Writes the events so far at once, if the log is one on a disk.
+    fn keep(&self) -> Option<LogFuture<'_>> {
+        None
+    }
+
     /// Stores the last events together with the response, which has ended.
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l>;
 }

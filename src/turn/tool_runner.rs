@@ -35,6 +35,11 @@ pub trait ToolRunner: Send + Sync {
     /// Begins a turn of this session in which the model may call these tools.
     fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools>;
 
+    /// Whether its tools search the web and open pages.
+    fn searches_the_web(&self) -> bool {
+        false
+    }
+
     /// Whether it connects to the MCP servers that requests name.
     fn runs_mcp(&self) -> bool {
         false

@@ -57,3 +57,4 @@ mod turns;
 mod web_search;
 mod websocket;
 mod wires;
+mod workflows;

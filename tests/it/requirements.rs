@@ -150,6 +150,10 @@ const SUBJECTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Workflows",
+        &["src/config/load/tests/workflows.rs", "tests/it/workflows"],
+    ),
+    (
         "Long outputs",
         &[
             "adapters/excerpts",

@@ -12,6 +12,7 @@ use super::request::TurnSource;
 use crate::fault::Fault;
 use crate::json;
 use crate::members::{Members, rewrite};
+use crate::template_text::{TemplatePiece, TemplateText, is_name_byte};
 
 /// What a template may hold besides its texts. Whatever decides where a response is stored, sent
 /// and continued is the request's alone.
@@ -65,16 +66,6 @@ struct TemplateMessage {
     content: TemplateText,
 }
 
-/// A text with variables.
-#[derive(Clone, Debug, PartialEq)]
-struct TemplateText(Vec<TemplatePiece>);
-
-#[derive(Clone, Debug, PartialEq)]
-enum TemplatePiece {
-    Literal(String),
-    Variable(String),
-}
-
 /// The fields of a template, as they are written.
 #[derive(Deserialize)]
 struct TemplateFields {
@@ -101,10 +92,6 @@ pub fn is_prompt_id(id: &str) -> bool {
 pub fn prompt_version(text: &str) -> Option<u32> {
     let number: u32 = text.parse().ok()?;
     (number > 0 && number.to_string() == text).then_some(number)
-}
-
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-_".contains(&byte)
 }
 
 impl PromptTemplate {
@@ -169,7 +156,7 @@ impl PromptTemplate {
         if let Some(instructions) = &self.instructions
             && body.present("instructions").is_none()
         {
-            let text = instructions.filled_text(variables, max_bytes)?;
+            let text = filled_text(instructions, variables, max_bytes)?;
             changes.push(("instructions", Some(json::quoted(&text))));
         }
         if !self.messages.is_empty()
@@ -233,7 +220,7 @@ impl TemplateMessage {
         let names = self.content.variables();
         let mut values = names.filter_map(|name| variables.get(name));
         if values.all(|value| matches!(value, VariableValue::Text(_))) {
-            let text = self.content.filled_text(variables, max_bytes)?;
+            let text = filled_text(&self.content, variables, max_bytes)?;
             return Ok(json::quoted(&text));
         }
         if self.role == "assistant" {
@@ -248,15 +235,21 @@ impl TemplateMessage {
                 parts.push(format!(r#"{{"type":"input_text","text":{quoted}}}"#));
             }
         };
-        for piece in &self.content.0 {
-            match piece.value(variables) {
-                VariableValue::Text(value) => text.push_str(&value),
-                VariableValue::Part(json) => {
-                    end_text(&mut text, &mut parts);
-                    bytes += json.len();
-                    parts.push(json.to_owned());
-                }
-            }
+        for piece in self.content.pieces() {
+            let value = match piece {
+                TemplatePiece::Literal(text) => Some(text.as_str()),
+                TemplatePiece::Variable(name) => match variables.get(name.as_str()) {
+                    Some(VariableValue::Text(text)) => Some(&**text),
+                    Some(VariableValue::Part(json)) => {
+                        end_text(&mut text, &mut parts);
+                        bytes += json.len();
+                        parts.push((*json).to_owned());
+                        None
+                    }
+                    None => None,
+                },
+            };
+            text.push_str(value.unwrap_or_default());
             if bytes + text.len() > max_bytes {
                 return Err(too_large());
             }
@@ -266,69 +259,21 @@ impl TemplateMessage {
     }
 }
 
-impl TemplateText {
-    /// Finds the variables of a text: `{{name}}`, with spaces around the name or not. Other braces
-    /// stay as they are.
-    fn new(text: &str) -> Self {
-        let mut pieces = Vec::new();
-        let mut literal = String::new();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once("{{") {
-            let found = after
-                .split_once("}}")
-                .map(|(name, after)| (name.trim(), after))
-                .filter(|(name, _)| !name.is_empty() && name.bytes().all(is_name_byte));
-            literal.push_str(before);
-            if let Some((name, after)) = found {
-                pieces.push(TemplatePiece::Literal(std::mem::take(&mut literal)));
-                pieces.push(TemplatePiece::Variable(name.to_owned()));
-                rest = after;
-            } else {
-                literal.push('{');
-                // The second brace may be the first of a variable.
-                rest = rest.get(before.len() + 1..).unwrap_or_default();
-            }
-        }
-        literal.push_str(rest);
-        pieces.push(TemplatePiece::Literal(literal));
-        Self(pieces)
+/// The text of a template for which all variables are texts.
+fn filled_text(
+    template: &TemplateText,
+    variables: &Variables<'_>,
+    max_bytes: usize,
+) -> Result<String, Fault> {
+    let is_part = |name| matches!(variables.get(name), Some(VariableValue::Part(_)));
+    if template.variables().any(is_part) {
+        return Err(text_only("instructions"));
     }
-
-    fn variables(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|piece| match piece {
-            TemplatePiece::Literal(_) => None,
-            TemplatePiece::Variable(name) => Some(name.as_str()),
-        })
-    }
-
-    /// The text with its variables replaced, which are all texts. What replaces them is not
-    /// searched for variables.
-    fn filled_text(&self, variables: &Variables<'_>, max_bytes: usize) -> Result<String, Fault> {
-        let mut text = String::new();
-        for piece in &self.0 {
-            match piece.value(variables) {
-                VariableValue::Text(value) => text.push_str(&value),
-                VariableValue::Part(_) => return Err(text_only("instructions")),
-            }
-            if text.len() > max_bytes {
-                return Err(too_large());
-            }
-        }
-        Ok(text)
-    }
-}
-
-impl TemplatePiece {
-    fn value<'v>(&'v self, variables: &'v Variables<'_>) -> VariableValue<'v> {
-        match self {
-            Self::Literal(text) => VariableValue::Text(Cow::Borrowed(text)),
-            Self::Variable(name) => match variables.get(name) {
-                Some(VariableValue::Text(text)) => VariableValue::Text(Cow::Borrowed(text)),
-                Some(VariableValue::Part(json)) => VariableValue::Part(json),
-                None => VariableValue::Text(Cow::Borrowed("")),
-            },
-        }
-    }
+    let text = |name: &str| match variables.get(name) {
+        Some(VariableValue::Text(text)) => text.clone(),
+        Some(VariableValue::Part(_)) | None => Cow::Borrowed(""),
+    };
+    template.fill(max_bytes, text).ok_or_else(too_large)
 }
 
 /// The values of the variables of a request, by name.

@@ -256,6 +256,11 @@ impl TurnSource {
         self
     }
 
+    /// The body of the request.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
     /// The tools that run in the proxy.
     pub fn proxy_tools(&self) -> &[ProxyTool] {
         &self.tools

@@ -46,6 +46,8 @@ pub struct ResponseObject {
     pub store: bool,
     /// Whether it waits for its turn in the background.
     pub is_queued: bool,
+    /// What became of the nodes of its workflow, if it runs one, as JSON.
+    pub workflow_state: Option<Box<str>>,
     background: bool,
     continues: Option<Continuation>,
     /// The prompt template that was filled in, as JSON.
@@ -127,6 +129,7 @@ impl ResponseObject {
             removed_reasoning: Vec::new(),
             store: false,
             is_queued: false,
+            workflow_state: None,
             background: turn.background,
             continues: turn.continues.clone(),
             prompt: turn.echo.prompt.map(|prompt| prompt.get().into()),
@@ -205,6 +208,9 @@ impl ResponseObject {
         }
         if let Some(prompt) = &self.prompt {
             json::raw_field(origin, "prompt", prompt);
+        }
+        if let Some(state) = &self.workflow_state {
+            json::raw_field(origin, "workflow_state", state);
         }
         json::field(keeping, "store", &self.store);
         json::field(keeping, "background", &self.background);

@@ -88,6 +88,15 @@ impl ProxyTool {
     /// name.
     pub const ECHOED_SEARCH: &str = "provider_web_search";
 
+    /// The function that searches the web.
+    pub const SEARCH: &str = "web_search";
+
+    /// The function that opens a page of the web.
+    pub const OPEN_PAGE: &str = "open_page";
+
+    /// What a node of a workflow calls to ask a model. No model is offered a function of this name.
+    pub const WORKFLOW_AGENT: &str = "workflow_agent";
+
     /// The name of a function before it was renamed, if it was.
     pub fn original_name(name: &str) -> &str {
         name.strip_prefix(Self::RENAMED).unwrap_or(name)

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use adapters::responses::request::TurnSource;
+use adapters::workflow::WorkflowProgress;
 use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::error::StoredHttpError;
 use super::{StoredReply, items, store};
@@ -80,11 +81,28 @@ pub(in crate::app) async fn retrieve(
     store.mark_response_used(&owner, &id, System.unix());
     let jobs = app.jobs.as_ref();
     let items = jobs.and_then(|jobs| jobs.items_so_far(&owner, &id));
+    let workflow = jobs.and_then(|jobs| jobs.workflow_so_far(&owner, &id));
     let response = response.map(|found| match items {
-        Some(items) => with_output(&found.json, &items),
+        Some(items) => with_output(&with_workflow(found.json, workflow), &items),
         None => found.json,
     });
     Ok(respond_with_counted("application/json", response))
+}
+
+/// A response that goes on, with what became of the nodes of its workflow, if it runs one.
+fn with_workflow(response: String, progress: Option<WorkflowProgress>) -> String {
+    let Some(progress) = progress.filter(|progress| !progress.is_empty()) else {
+        return response;
+    };
+    let mut object: Value = serde_json::from_str(&response).unwrap_or_default();
+    match object
+        .get_mut("workflow_state")
+        .and_then(Value::as_object_mut)
+    {
+        Some(state) => progress.write_to(state, true),
+        None => return response,
+    }
+    object.to_string()
 }
 
 /// A response that goes on, whose output is empty, with these items.

@@ -237,6 +237,28 @@ Examples:
 
 Recorded turns are files of their own in the directory bundles, and stay.";
 
+pub(super) const WORKFLOWS_LIST: &str = "\
+Examples:
+  respondent workflows list";
+
+pub(super) const WORKFLOWS_SHOW: &str = "\
+Examples:
+  respondent workflows show wf_deep_research";
+
+pub(super) const WORKFLOWS_RUN: &str = "\
+Examples:
+  respondent workflows run wf_deep_research How do heat pumps cope with frost
+  respondent workflows run wf_review --var branch=main --model kimi-k2
+
+Exit code: 0 if the run is completed, 1 if it failed or waits for a person.";
+
+pub(super) const WORKFLOWS_ANSWER: &str = "\
+Examples:
+  respondent workflows answer resp_0f5a19f7c3d24be1a6a0d1c2b3e4f506 --approve
+  respondent workflows answer resp_0f5a19f7c3d24be1a6a0d1c2b3e4f506 --refuse --reason outdated
+
+Exit code: 0 if the run is completed, 1 if it failed or waits for a person.";
+
 pub(super) const JOBS_LIST: &str = "\
 Examples:
   respondent jobs list

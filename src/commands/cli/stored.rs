@@ -113,6 +113,59 @@ pub enum JobsCommand {
     },
 }
 
+/// `respondent workflows`: workflows, and runs of them.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum WorkflowsCommand {
+    /// List the workflows: those of the program, and those of the folder in [workflows]
+    #[command(after_help = examples::WORKFLOWS_LIST)]
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the variables and the nodes of a workflow
+    #[command(after_help = examples::WORKFLOWS_SHOW)]
+    Show {
+        /// The id of the workflow
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a workflow in the running server, and print its answer
+    ///
+    /// The run goes on in the background if this command is ended.
+    #[command(after_help = examples::WORKFLOWS_RUN)]
+    Run {
+        /// The id of the workflow
+        id: String,
+        /// The input
+        input: Vec<String>,
+        /// A variable
+        #[arg(long, value_name = "NAME=VALUE")]
+        var: Vec<String>,
+        /// The model of the nodes that name none
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
+    },
+    /// Answer the question of a workflow that waits for a person, and print what follows
+    #[command(after_help = examples::WORKFLOWS_ANSWER)]
+    #[command(group = clap::ArgGroup::new("decision").required(true))]
+    Answer {
+        /// The id of the response that asks
+        response: String,
+        /// Approve it
+        #[arg(long, group = "decision")]
+        approve: bool,
+        /// Refuse it
+        #[arg(long, group = "decision")]
+        refuse: bool,
+        /// Why
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+}
+
 /// `respondent clients`: those who share a server.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum ClientsCommand {

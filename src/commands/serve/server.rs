@@ -37,6 +37,7 @@ use crate::tools::live::LiveWebTools;
 use crate::tools::mcp_servers::McpServers;
 use crate::tools::tool_search::ToolSearch;
 use crate::tools::web_search::WebSearchTool;
+use crate::tools::workflow_agent::WorkflowAgent;
 use crate::turn::{RunningTurns, Service};
 use crate::upstream::discovery::keeper::DiscoveryKeeper;
 
@@ -108,11 +109,13 @@ impl Server {
         let reading = ArtifactTools::new(artifacts.clone(), Arc::clone(&live));
         let servers = Arc::new(McpServers::new(Arc::clone(&live)));
         servers.count_memory(&memory);
+        let agent = Arc::new(WorkflowAgent::default());
         let tools = CombinedTools::new(vec![
             Arc::new(search),
             Arc::new(reading),
             Arc::clone(&servers) as _,
             Arc::new(ToolSearch::default()),
+            Arc::clone(&agent) as _,
         ]);
         capture.set_tools(Arc::new(tools));
         let service = Service::new(
@@ -139,6 +142,7 @@ impl Server {
         memory.add_store(MemoryKind::Memories, move || discovered.bytes());
         service.apply_limits(&config);
         let service = Arc::new(service);
+        agent.run_in(&service, &memory);
         let app = AppState {
             jobs: job_queue(&service, &memory, &shutdown),
             service,

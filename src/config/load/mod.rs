@@ -10,6 +10,7 @@ mod server;
 mod trust;
 mod vision;
 mod webhooks;
+mod workflows;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -71,6 +72,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     loader.search(&main, &file.search);
     loader.webhooks(&main, file.webhooks.0);
     loader.prompts(&main, &file.prompts);
+    loader.workflows(&main, &file.workflows);
     loader.routing(&main, file.routing);
     loader.vision(&main, file.vision);
     let sandbox = loader.config.registry.provider(registry::SANDBOX);

@@ -133,7 +133,7 @@ fn template_files(folder: &Path) -> Result<Vec<PromptEntry>, String> {
 
 /// The names and paths in a folder, sorted, without hidden ones. No more than are needed to see
 /// that there are too many.
-fn visible(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+pub(super) fn visible(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -13,6 +13,7 @@ mod prompts;
 mod search;
 mod trust;
 mod webhooks;
+mod workflows;
 
 /// The inputs of one test: a temporary directory, variables and flags.
 struct TestInputs {

@@ -105,9 +105,9 @@ impl ConfigLoader<'_> {
         }
         for (name, value) in table.iter().filter(|(name, _)| *name != "providers") {
             let of_table = ALLOWED.iter().find(|(known, _)| known == name);
-            let keys = value
-                .as_table()
-                .filter(|_| of_table.is_some() || name == "prompts");
+            let keys = value.as_table().filter(|_| {
+                of_table.is_some() || ["prompts", "workflows"].contains(&name.as_str())
+            });
             let Some(keys) = keys else {
                 self.fail(main.error(&[name], format!("[{name}] {REMEDY}")));
                 continue;

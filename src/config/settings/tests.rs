@@ -94,6 +94,7 @@ fn the_example_contains_every_key() {
         ("[search]", &all["search"]),
         ("[search.browserless]", &all["search"]["browserless"]),
         ("[prompts]", &all["prompts"]),
+        ("[workflows]", &all["workflows"]),
         ("[webhooks.x]", &all["webhooks"]["example"]),
         ("[providers.x]", provider),
         ("[providers.x.timeouts]", &provider["timeouts"]),

@@ -24,7 +24,8 @@ impl RecordedTools {
     /// The tools of a turn, if it had any.
     pub(super) fn of(turn: &Arc<BundleTurn>) -> Option<Arc<dyn ToolRunner>> {
         let state = &turn.state_before;
-        let has_tools = !state.proxy_tools.is_empty() || state.mcp.is_some();
+        let has_tools =
+            !state.proxy_tools.is_empty() || state.mcp.is_some() || !state.tool_calls.is_empty();
         has_tools.then(|| Arc::new(Self(Arc::clone(turn))) as _)
     }
 
@@ -59,6 +60,10 @@ impl ToolRunner for RecordedTools {
 
     fn offered(&self, _: &TurnContext, _: &Turn<'_>) -> Vec<ProxyTool> {
         self.tools(|tool| !is_fixed(tool) && !is_of_server(tool))
+    }
+
+    fn searches_the_web(&self) -> bool {
+        true
     }
 
     fn runs_mcp(&self) -> bool {

@@ -4,9 +4,9 @@ use adapters::tools::{ProviderToolUse, ProxyTool};
 use registry::RelayToolKind;
 
 /// Searches the web.
-pub(super) const SEARCH: &str = "web_search";
+pub(super) const SEARCH: &str = ProxyTool::SEARCH;
 /// Opens a page.
-pub(super) const OPEN: &str = "open_page";
+pub(super) const OPEN: &str = ProxyTool::OPEN_PAGE;
 /// Finds text in a page.
 pub(super) const FIND: &str = "find_in_page";
 

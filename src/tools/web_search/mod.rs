@@ -70,6 +70,10 @@ impl ToolRunner for WebSearchTool {
         }
     }
 
+    fn searches_the_web(&self) -> bool {
+        self.web.are_on()
+    }
+
     fn begin(&self, ctx: &TurnContext, turn: &Turn<'_>, session: &str) -> Arc<dyn TurnTools> {
         let definition = WebSearchDefinition::of(&turn.tools).and_then(Result::ok);
         let settings = definition.map(|wanted| HostedSearchSettings::of(&wanted, &turn.controls));

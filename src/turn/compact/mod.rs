@@ -203,7 +203,7 @@ impl Answer<'_> {
         }
     }
 
-    fn write(&mut self, event: Event<'_>) -> Result<(), Fault> {
+    pub(super) fn write(&mut self, event: Event<'_>) -> Result<(), Fault> {
         let now = self.ctx.environment.clock.unix();
         self.assembler.event(event, now, &mut self.events)
     }

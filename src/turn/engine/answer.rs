@@ -26,6 +26,7 @@ use crate::turn::response_headers::ResponseHeaders;
 use crate::turn::shared::SharedState;
 use crate::turn::sink::{Sink, log_events};
 use crate::turn::turn_memory::TurnMemory;
+use crate::turn::workflow::WorkflowStep;
 
 /// How often an answer is in memory when it ends: its text, its items, what is stored of them, and
 /// what is compressed or sent of that.
@@ -48,6 +49,8 @@ pub(in crate::turn) struct Answer<'a> {
     pub(in crate::turn) tools: Option<Box<ToolLoop>>,
     /// The compaction that may follow the answer.
     pub(super) compaction: Option<Box<Compaction>>,
+    /// The workflow whose last node is being answered.
+    pub(in crate::turn) workflow: Option<Box<WorkflowStep>>,
     pub(super) memory: TurnMemory,
     /// Joins pieces of text, if the answer runs in the background.
     pub(super) coalescer: Option<Box<Coalescer>>,
@@ -56,7 +59,7 @@ pub(in crate::turn) struct Answer<'a> {
     /// not stored.
     keeps_items: Option<Arc<SharedState>>,
     /// What is stored when the answer ends.
-    pub(super) stored: Option<Box<StoredTurn>>,
+    pub(in crate::turn) stored: Option<Box<StoredTurn>>,
     /// What its connection keeps when it ends.
     pub(super) connection: Option<Box<ConnectionTurn>>,
 }
@@ -98,6 +101,7 @@ impl<'a> Answer<'a> {
             assembler: parts.assembler,
             tools: parts.tools,
             compaction: parts.compaction,
+            workflow: None,
             keeps_items: parts.keeps_items,
             stored: parts.stored,
             connection: parts.connection,
@@ -275,7 +279,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Ends the answer without output.
-    pub(super) async fn end_empty(&mut self) {
+    pub(in crate::turn) async fn end_empty(&mut self) {
         self.begin();
         let now = self.ctx.environment.clock.unix();
         self.assembler.end_empty(now, &mut self.events);
@@ -300,6 +304,9 @@ impl<'a> Answer<'a> {
         if self.streams() && (in_stream || self.ctx.job.is_some()) {
             self.begin();
             self.flush_pieces().ok();
+            if let Some(workflow) = self.workflow.take() {
+                workflow.fail(self, &fault);
+            }
             self.assembler.fail(&fault, &mut self.events);
             self.send().await;
             Ok(())

@@ -80,7 +80,7 @@ pub(super) struct EndedCall {
 }
 
 /// A part of a result that shows a source.
-pub(super) struct ShownSource {
+pub(in crate::turn) struct ShownSource {
     /// The place of the source in the record of the turn.
     pub(super) source: usize,
     /// The part, in bytes of the result.

@@ -21,7 +21,7 @@ use crate::store::NewToolRun;
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
 use crate::turn::tool_results::{ResultForModel, RoundResults};
-use crate::turn::tool_runner::{CallSource, ToolEffect, ToolFuture, ToolResult};
+use crate::turn::tool_runner::{CallRecord, CallSource, ToolEffect, ToolFuture, ToolResult};
 
 /// The most calls of one round that are run. Refused and equal calls have results of their own in
 /// the places that are left, and [`NOT_RUN`] beyond them.
@@ -267,14 +267,30 @@ impl Answer<'_> {
         result: &ToolResult,
         times: Range<Instant>,
     ) -> Vec<ShownSource> {
+        if self.stored.is_none() {
+            return Vec::new();
+        }
+        let record = tools.tools.take_record(call);
+        self.record_run(tools.rounds, record, call, status, result, times)
+    }
+
+    /// As [`Self::record_call`], with what the tool says of the call.
+    pub(in crate::turn) fn record_run(
+        &mut self,
+        round: u32,
+        record: CallRecord,
+        call: &WithheldCall,
+        status: &'static str,
+        result: &ToolResult,
+        times: Range<Instant>,
+    ) -> Vec<ShownSource> {
         let Some(stored) = &mut self.stored else {
             return Vec::new();
         };
-        let record = tools.tools.take_record(call);
         let since_began = |at: Instant| milliseconds(at.saturating_duration_since(stored.began));
         let error = result.failed.then(|| cut_error(&result.text).to_owned());
         stored.tools.runs.push(NewToolRun {
-            round: tools.rounds,
+            round,
             call_id: call.id.clone(),
             name: ProxyTool::original_name(&call.name).to_owned(),
             status,
@@ -341,7 +357,7 @@ pub(super) fn outputs(calls: &[WithheldCall], results: &[ResultForModel]) -> Vec
 }
 
 /// Runs a call with `run`. One that takes too long is dropped.
-pub(super) async fn run_call(
+pub(in crate::turn) async fn run_call(
     ctx: &TurnContext,
     call: &WithheldCall,
     effect: ToolEffect,

@@ -20,7 +20,9 @@ use respondent::diagnostics::bundle::{BundleTurn, Scope, compare};
 use respondent::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
 use respondent::diagnostics::replay::replay;
 use respondent::metrics::Metrics;
+use respondent::net::memory::ProcessMemory;
 use respondent::responses::ResponseStore;
+use respondent::tools::workflow_agent::WorkflowAgent;
 use respondent::turn::{
     Service, ToolEffect, ToolFuture, ToolResult, ToolRunner, TurnContext, TurnEnvironment,
     TurnEnvironmentFactory, TurnRequest, TurnTools, respond,
@@ -196,6 +198,11 @@ impl RoundServer {
             service: Arc::new(service),
             finished,
         }
+    }
+
+    /// Nodes of workflows ask models through this server.
+    pub fn let_nodes_ask(&self, agent: &WorkflowAgent, memory: &ProcessMemory) {
+        agent.run_in(&self.service, memory);
     }
 
     /// Sends a request and returns the response as soon as its head is there.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::web::{WebAnswer, WebServer, WebServerRequest};
 
@@ -14,6 +15,7 @@ use crate::web::{WebAnswer, WebServer, WebServerRequest};
 pub struct McpPlayer {
     server: WebServer,
     calls: Arc<Mutex<Vec<Value>>>,
+    called: watch::Sender<usize>,
 }
 
 /// What it answers to a request.
@@ -136,6 +138,8 @@ impl McpPlayer {
     ) -> io::Result<Self> {
         let calls = Arc::<Mutex<Vec<Value>>>::default();
         let log = Arc::clone(&calls);
+        let (called, _) = watch::channel(0);
+        let counter = called.clone();
         let server = WebServer::start(move |request| {
             let message: Value = serde_json::from_str(&request.body).unwrap_or_default();
             let method = message.pointer("/method").and_then(Value::as_str);
@@ -150,6 +154,7 @@ impl McpPlayer {
                 // The rest is what the version of the protocol wants.
                 let part = |name: &str| params.get(name).cloned().unwrap_or_default();
                 log.push(json!({"name": part("name"), "arguments": part("arguments")}));
+                counter.send_replace(log.len());
             }
             let usual = || match method {
                 "initialize" => McpAnswer::Result(json!({
@@ -166,6 +171,7 @@ impl McpPlayer {
         Ok(Self {
             server: server.await?,
             calls,
+            called,
         })
     }
 
@@ -185,6 +191,13 @@ impl McpPlayer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Waits until this many calls have arrived.
+    pub async fn wait_for_calls(&self, count: usize) {
+        let mut called = self.called.subscribe();
+        // The sender lives as long as this server.
+        called.wait_for(|called| *called >= count).await.ok();
     }
 
     /// All requests so far.

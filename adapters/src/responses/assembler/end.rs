@@ -91,8 +91,8 @@ impl Assembler {
         self.show_search(events);
         self.drop_pending_citations();
         self.ensure_usage();
-        if complete && self.holds.end {
-            self.round.awaits_end = true;
+        if self.holds.early_end || (complete && self.holds.end) {
+            self.round.awaits_end = Some(finish);
             return;
         }
         self.end_normally(finish, now, events);

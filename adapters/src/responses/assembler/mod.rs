@@ -18,6 +18,7 @@
 //! | `hosted` | the items of tools that run here; `found_pages` are those of a provider's own search |
 //! | `mcp_call_error` | why the call of a tool of an MCP server failed |
 //! | `rounds` | several upstream answers in one response |
+//! | `workflow` | the events of a workflow, and an answer that goes on after a restart |
 //! | `citations` | annotations that wait for the text they belong to |
 //! | `end` | the end of an answer |
 
@@ -37,6 +38,7 @@ mod reasoning;
 mod rounds;
 pub mod stored_end;
 mod text_part;
+mod workflow;
 mod writer;
 
 pub use super::response_object::ResponseStatus;
@@ -198,6 +200,8 @@ pub struct Assembler {
 struct HeldBack {
     /// The terminal event of a complete answer.
     end: bool,
+    /// That of an incomplete one as well.
+    early_end: bool,
     /// See [`Assembler::hold_all`].
     all: bool,
 }
@@ -366,7 +370,7 @@ impl Assembler {
         now: u64,
         events: &mut EventBuffer,
     ) -> Result<(), Fault> {
-        if self.final_status().is_some() || self.round.awaits_tools || self.round.awaits_end {
+        if self.final_status().is_some() || self.round.awaits_tools || self.awaits_end() {
             return Ok(());
         }
         if matches!(

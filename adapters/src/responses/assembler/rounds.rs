@@ -19,8 +19,8 @@ use crate::turn::ApprovedCall;
 pub(super) struct RoundState {
     /// The round is over, and the calls that run here have no results yet.
     pub(super) awaits_tools: bool,
-    /// The answer is complete, and its terminal event is held back.
-    pub(super) awaits_end: bool,
+    /// The answer has ended in this way, and its terminal event is held back.
+    pub(super) awaits_end: Option<Finish>,
     /// The model called a tool of the client.
     pub(super) has_client_calls: bool,
     /// How many items were finished before this round.
@@ -74,13 +74,13 @@ impl Assembler {
 
     /// Whether the answer is complete and waits for [`Assembler::end_held`].
     pub fn awaits_end(&self) -> bool {
-        self.round.awaits_end
+        self.round.awaits_end.is_some()
     }
 
-    /// Ends a complete answer whose terminal event was held back. `now` is in Unix seconds.
+    /// Ends an answer whose terminal event was held back. `now` is in Unix seconds.
     pub fn end_held(&mut self, now: u64, events: &mut EventBuffer) {
-        if std::mem::take(&mut self.round.awaits_end) {
-            self.end_normally(Finish::Stop, now, events);
+        if let Some(finish) = self.round.awaits_end.take() {
+            self.end_normally(finish, now, events);
         }
     }
 

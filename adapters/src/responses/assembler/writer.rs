@@ -77,6 +77,12 @@ impl ItemWriter {
         self.sequence = sequence;
     }
 
+    /// The next event has this number, and this many items were opened.
+    pub(super) fn resume(&mut self, sequence: u64, items: usize) {
+        self.sequence = sequence;
+        self.next_index = u32::try_from(items).unwrap_or(u32::MAX);
+    }
+
     /// Takes the last event back, which is still in `events`.
     pub(super) fn take_back(&mut self, events: &mut EventBuffer) {
         if events.remove_last() {

@@ -1,4 +1,5 @@
 //! Files that were found in the working directory, and commands that need no key.
+use super::workflows::WORKFLOW;
 use super::*;
 
 #[test]
@@ -92,12 +93,14 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
             "instructions_file",
         ),
         ("[prompts]\nfolder = \"prompts\"".to_owned(), "folder"),
+        ("[workflows]\nfolder = \"workflows\"".to_owned(), "folder"),
     ] {
         let inputs = TestInputs::found(&config)
             .set("OPENAI_API_KEY", "sk-1")
             .set("AZURE_OPENAI_API_KEY", "k-2");
         inputs.write("here/secret", "of-the-user");
         inputs.write("here/prompts/a/1.toml", "instructions = \"of the user\"");
+        inputs.write("here/workflows/wf_a.toml", WORKFLOW);
         let why = inputs.error();
         let end = format!(
             "{refused} is not allowed in a file that was found in the working directory; if you \
@@ -111,6 +114,7 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
         let named = TestInputs::new(&config).set("OPENAI_API_KEY", "sk-1");
         named.write("here/secret", "of-the-user");
         named.write("here/prompts/a/1.toml", "instructions = \"of the user\"");
+        named.write("here/workflows/wf_a.toml", WORKFLOW);
         assert!(named.load().is_ok(), "{config}");
     }
     let replaced = TestInputs::found(&format!("[providers.openai]\n{evil}"));
@@ -196,6 +200,7 @@ tools: artifacts+ max_artifact_chars+ max_rounds+ max_unusable_rounds+ max_calls
 search: mode+ order- cache_minutes+ robots+ allow_plain_text+ allow_pdf+ chromium- max_searches+
     max_pages+ searxng- brave- tavily- exa- serper- serpapi- perplexity- openrouter- duckduckgo- browserless-
 prompts: folder-
+workflows: folder-
 clients: token_sha256- max_concurrent_requests- max_tokens_per_day- max_cost_per_day-
     max_searches_per_day- max_pages_per_day-
 webhooks: url- events- secret_env- secret_file- secret_command- secret- allow_http-

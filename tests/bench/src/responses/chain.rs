@@ -164,6 +164,7 @@ async fn fill(store: &Store, kind: ChainKind) -> anyhow::Result<String> {
             now: NOW,
             spent: None,
             tools: ToolRecord::default(),
+            paused: None,
         };
         store
             .put_response(response)

@@ -162,6 +162,7 @@ async fn fill(store: &Store) -> anyhow::Result<()> {
             now,
             spent: None,
             tools: ToolRecord::default(),
+            paused: None,
         };
         store.create_job(new).await?;
         let end = EndedJob {

@@ -7,6 +7,9 @@ use super::rule::{StreamRule, ViolationReport};
 use super::{response, string, types};
 use serde_json::Value;
 
+/// What the events about nodes of workflows begin with.
+pub(super) const WORKFLOW_EVENTS: &str = "response.workflow.node.";
+
 #[derive(Debug, Default)]
 struct StreamFlow {
     phase: StreamPhase,
@@ -208,6 +211,8 @@ impl StreamFlow {
         match frame.kind.as_str() {
             "response.output_item.added" => self.add(frame, report),
             "response.output_item.done" => self.close(frame, report),
+            // About no item: clients that do not know them skip them.
+            kind if kind.starts_with(WORKFLOW_EVENTS) => workflow_event(kind, &frame.data, report),
             kind => {
                 let index = self.done.len();
                 let Some(open) = &mut self.open else {
@@ -252,6 +257,18 @@ impl StreamFlow {
         }
         self.done.push(frame.item.clone());
     }
+}
+
+/// An event about a node of a workflow: what it says happened is the status of the node.
+fn workflow_event(kind: &str, data: &Value, report: &mut ViolationReport) {
+    let status = data.pointer("/node/status").and_then(Value::as_str);
+    let told = match kind.strip_prefix(WORKFLOW_EVENTS) {
+        Some("started") => Some("running"),
+        told => told,
+    };
+    let id = data.pointer("/node/id").and_then(Value::as_str);
+    let fits = status.is_some() && status == told && id.is_some_and(|id| !id.is_empty());
+    report.require(fits, StreamRule::Order, || format!("{kind} of {data}"));
 }
 
 fn position(data: &Value, expected: usize, report: &mut ViolationReport) {

@@ -1,5 +1,6 @@
 //! The same text, parsed by a typed client, async-openai.
 
+use super::flow::WORKFLOW_EVENTS;
 use super::rule::{StreamRule, ViolationReport};
 use super::string;
 use async_openai::types::responses::{Response, ResponseStreamEvent};
@@ -33,6 +34,10 @@ const UNSUPPORTED: [(&str, &str, &str); 7] = [
 ];
 
 pub(super) fn event(data: &Value, report: &mut ViolationReport) {
+    let kind = string(data, "type").unwrap_or_default();
+    if kind.starts_with(WORKFLOW_EVENTS) {
+        return;
+    }
     let mut data = data.clone();
     if data.get("item").is_some_and(is_unsupported) {
         return;

@@ -1,0 +1,332 @@
+//! Runs a workflow as a step of an answer: the nodes before the last one, then the question of the
+//! last one as a round like any other, whose answer the client gets.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `node` | runs the calls of one node |
+//! | `approval` | asks a person, and goes on with what the person has decided |
+//! | `resumed` | what a run is given that an earlier process has begun |
+//!
+//! The events about the nodes are all that is kept of a run in the background. They are on the disk
+//! before what follows from them begins, so that no node runs again that has ended, and none that
+//! may have effects runs twice.
+
+mod approval;
+mod node;
+mod resumed;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use adapters::cited_source::CitedSource;
+use adapters::fault::{Fault, Kind};
+use adapters::workflow::{NodeKind, NodeProgress, NodeStatus, WorkflowNode, WorkflowRun};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+
+pub(super) use approval::continued_run;
+use node::{EndedNode, NodeFuture};
+pub use resumed::ResumedResponse;
+
+use super::engine::{Answer, Step};
+use super::routed_history::RoutedHistory;
+use super::tool_runner::ToolRunner;
+
+/// The most nodes that run at the same time.
+const MAX_AT_ONCE: usize = 4;
+/// The most bytes of one text that a node returns. Pages and answers beyond it are cut.
+const MAX_OUTPUT_BYTES: usize = 256 << 10;
+
+/// A workflow that runs. Made when its request is prepared; it ends with the answer of its last
+/// node, when it has failed, or when it waits for a person.
+pub(super) struct WorkflowStep {
+    run: WorkflowRun,
+    /// The request. The question of the last node is added to it.
+    history: RoutedHistory,
+    /// The node with which the server ended too often.
+    worn_out: Option<String>,
+}
+
+impl WorkflowStep {
+    /// The run of a prepared request.
+    pub(super) fn new(
+        run: WorkflowRun,
+        history: RoutedHistory,
+        resumed: Option<&ResumedResponse>,
+    ) -> Self {
+        Self {
+            run,
+            history,
+            worn_out: resumed.and_then(ResumedResponse::worn_out),
+        }
+    }
+
+    /// Runs the nodes before the last one, and returns the step that follows.
+    pub(super) async fn run(mut self: Box<Self>, answer: &mut Answer<'_>) -> Result<Step, Fault> {
+        self.show_state(answer, false);
+        answer.open_stream().await;
+        if let Some(id) = self.worn_out.take() {
+            let why = "the server ended each time while it ran";
+            return Err(self.node_failed(answer, &id, why).await);
+        }
+        if let Some(node) = self.run.progress.restart(&self.run.definition) {
+            let id = node.id.clone();
+            let why = "the server ended while it ran, and its tools may have had effects. Run the workflow again if they had none";
+            return Err(self.node_failed(answer, &id, why).await);
+        }
+        self.take_decision(answer).await?;
+        self.run_nodes(answer).await?;
+        if let Some(waiting) = self.waiting_node() {
+            return self.pause(answer, &waiting).await;
+        }
+        let Some(last) = self.run.definition.last().cloned() else {
+            return Err(Fault::new(Kind::Internal, "The workflow has no nodes."));
+        };
+        if self.run.progress.of(&last.id).is_some() {
+            return self.end_refused(answer);
+        }
+        self.run_last(answer, &last).await
+    }
+
+    /// Runs all nodes that may run before the last one and need no person.
+    async fn run_nodes(&mut self, answer: &mut Answer<'_>) -> Result<(), Fault> {
+        let mut running: FuturesUnordered<NodeFuture<'_>> = FuturesUnordered::new();
+        let mut waiting = VecDeque::new();
+        loop {
+            self.skip_nodes(answer);
+            let ready = self.run.progress.ready(&self.run.definition);
+            let ready = ready
+                .into_iter()
+                .filter(|node| node.kind != NodeKind::Approve);
+            let ready: Vec<WorkflowNode> = ready.cloned().collect();
+            for node in ready {
+                self.tell(answer, NodeStatus::Running, &node, |_| ());
+                waiting.push_back(node);
+            }
+            answer.send().await;
+            let has_more = !waiting.is_empty();
+            if has_more {
+                self.keep(answer).await?;
+            }
+            while running.len() < MAX_AT_ONCE
+                && let Some(node) = waiting.pop_front()
+            {
+                match self.run.calls(&node) {
+                    Ok(calls) => running.push(self.node_future(answer, &node, calls)?),
+                    Err(why) => {
+                        let failed = EndedNode::failed(&node.id, why);
+                        self.end_node(answer, failed).await?;
+                    }
+                }
+            }
+            if running.is_empty() {
+                if has_more {
+                    continue;
+                }
+                return self.keep(answer).await;
+            }
+            if let Some(ended) = answer.wait_with_heartbeat(running.next()).await? {
+                self.end_node(answer, ended).await?;
+            }
+        }
+    }
+
+    /// Leaves out the nodes that need one that was refused or left out.
+    fn skip_nodes(&mut self, answer: &mut Answer<'_>) {
+        loop {
+            let skipped = self.run.progress.to_skip(&self.run.definition);
+            let skipped: Vec<WorkflowNode> = skipped.into_iter().cloned().collect();
+            if skipped.is_empty() {
+                return;
+            }
+            for node in skipped {
+                self.tell(answer, NodeStatus::Skipped, &node, |_| ());
+            }
+        }
+    }
+
+    /// Takes what a node has returned. A node that failed ends the workflow, unless it is optional.
+    async fn end_node(&mut self, answer: &mut Answer<'_>, ended: EndedNode) -> Result<(), Fault> {
+        let Some(node) = self.run.definition.node(&ended.id).cloned() else {
+            return Ok(());
+        };
+        for call in &ended.calls {
+            answer.show_node_call(call);
+        }
+        let texts: Vec<String> = ended.texts().map(cut_output).collect();
+        let failed = match ended.error() {
+            Some(why) if texts.is_empty() => Some(why.to_owned()),
+            _ => None,
+        };
+        match failed {
+            None => self.tell(answer, NodeStatus::Completed, &node, |it| {
+                it.output = texts;
+                it.sources = ended.sources();
+            }),
+            Some(why) if node.optional => {
+                answer.record.notes.add("workflow_node_failed", &node.id);
+                self.tell(answer, NodeStatus::Failed, &node, |it| it.error = Some(why));
+            }
+            Some(why) => return Err(self.node_failed(answer, &node.id, &why).await),
+        }
+        answer.send().await;
+        Ok(())
+    }
+
+    /// Tells of a node that has failed, and returns the fault with which the answer ends.
+    async fn node_failed(&mut self, answer: &mut Answer<'_>, id: &str, why: &str) -> Fault {
+        let why = why.trim_end_matches('.');
+        if let Some(node) = self.run.definition.node(id).cloned() {
+            let error = why.to_owned();
+            self.tell(answer, NodeStatus::Failed, &node, |it| {
+                it.error = Some(error);
+            });
+        }
+        self.show_state(answer, true);
+        answer.send().await;
+        let workflow = &self.run.id;
+        let message = format!("The node '{id}' of the workflow '{workflow}' failed: {why}.");
+        Fault::new(Kind::Internal, message)
+    }
+
+    /// Writes the event that tells what became of a node, which `change` completes.
+    fn tell(
+        &mut self,
+        answer: &mut Answer<'_>,
+        status: NodeStatus,
+        node: &WorkflowNode,
+        change: impl FnOnce(&mut NodeProgress),
+    ) {
+        let now = answer.ctx.environment.clock.unix();
+        let known = self.run.progress.of(&node.id).cloned();
+        let begun = || NodeProgress::begun(node, status, now);
+        let mut progress = match status {
+            NodeStatus::Running | NodeStatus::AwaitingApproval => begun(),
+            NodeStatus::Completed
+            | NodeStatus::Failed
+            | NodeStatus::Refused
+            | NodeStatus::Skipped => known.unwrap_or_else(begun).ended(status, now),
+        };
+        change(&mut progress);
+        let json = serde_json::to_string(&progress).unwrap_or_default();
+        self.run.progress.put(progress);
+        let name = status.event_name();
+        answer
+            .assembler
+            .workflow_event(name, &json, &mut answer.events);
+        self.show_state(answer, false);
+    }
+
+    /// Sets what the response says of the workflow.
+    fn show_state(&self, answer: &mut Answer<'_>, outputs: bool) {
+        let progress = &self.run.progress;
+        let state: Value = progress.state(&self.run.id, &self.run.definition, outputs);
+        answer.assembler.set_workflow_state(&state.to_string());
+    }
+
+    /// Waits until the events so far are on the disk, if they are kept there.
+    async fn keep(&self, answer: &mut Answer<'_>) -> Result<(), Fault> {
+        let Some(job) = answer.ctx.job.clone() else {
+            return Ok(());
+        };
+        let Some(kept) = job.log.keep() else {
+            return Ok(());
+        };
+        if answer.wait_with_heartbeat(kept).await? {
+            return Ok(());
+        }
+        let message =
+            "The progress of the workflow cannot be stored: look at the disk of the server.";
+        Err(Fault::new(Kind::Storage, message))
+    }
+
+    fn node_future<'c>(
+        &self,
+        answer: &Answer<'c>,
+        node: &WorkflowNode,
+        calls: Vec<(&'static str, String)>,
+    ) -> Result<NodeFuture<'c>, Fault> {
+        let ctx = answer.ctx;
+        let Some(runner) = ctx.environment.tools.clone() else {
+            return Err(Fault::new(Kind::Internal, "The workflow has no tools."));
+        };
+        let runner: Arc<dyn ToolRunner> = runner;
+        let response = answer.assembler.response().id.clone();
+        let calls = node::withheld(&response, &node.id, calls);
+        let session = self.history.session.id.clone();
+        Ok(node::run(ctx, runner, session, node.id.clone(), calls))
+    }
+
+    /// Begins the round of the last node.
+    async fn run_last(
+        mut self: Box<Self>,
+        answer: &mut Answer<'_>,
+        last: &WorkflowNode,
+    ) -> Result<Step, Fault> {
+        self.tell(answer, NodeStatus::Running, last, |_| ());
+        answer.send().await;
+        self.keep(answer).await?;
+        let message = self.run.last_message();
+        let message = message.map_err(|why| {
+            Fault::new(
+                Kind::Internal,
+                format!("The workflow '{}': {why}.", self.run.id),
+            )
+        })?;
+        let sources: Vec<CitedSource> = self.run.progress.sources().cloned().collect();
+        answer.assembler.add_sources(sources.iter().cloned());
+        answer.assembler.begin_round();
+        let source = self.history.source.clone();
+        self.history.source = source.with_round([Arc::from(message)], &sources);
+        if let Some(tools) = &mut answer.tools {
+            tools.history.source = self.history.source.clone();
+        }
+        let round = self.history.further_round(answer.ctx)?;
+        answer.workflow = Some(self);
+        Ok(Step::Upstream(Box::new(round)))
+    }
+
+    /// Ends the answer, which the last node has written.
+    pub(super) async fn end(mut self: Box<Self>, answer: &mut Answer<'_>) {
+        let last = self.run.definition.last().cloned();
+        let is_running = |node: &WorkflowNode| {
+            let known = self.run.progress.of(&node.id);
+            known.is_some_and(|known| known.status == NodeStatus::Running)
+        };
+        if let Some(last) = last.filter(is_running) {
+            let text = answer.assembler.answer_text();
+            self.tell(answer, NodeStatus::Completed, &last, |it| {
+                it.output = vec![cut_output(&text)];
+            });
+        }
+        self.show_state(answer, true);
+        let now = answer.ctx.environment.clock.unix();
+        answer.assembler.end_held(now, &mut answer.events);
+        answer.headers.add_notes(&answer.record.notes);
+        answer.send().await;
+    }
+
+    /// Takes the fault with which the last node has failed.
+    pub(super) fn fail(mut self: Box<Self>, answer: &mut Answer<'_>, fault: &Fault) {
+        if let Some(last) = self.run.definition.last().cloned() {
+            let why = fault.client_message().into_owned();
+            self.tell(answer, NodeStatus::Failed, &last, |it| it.error = Some(why));
+        }
+        self.show_state(answer, true);
+    }
+}
+
+/// A text that a node returns, not too long.
+fn cut_output(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_OUTPUT_BYTES);
+    match text.get(..end) {
+        Some(begin) if end < text.len() => {
+            format!(
+                "{begin}\n[The rest of this text, {} bytes, is left out.]",
+                text.len() - end
+            )
+        }
+        _ => text.to_owned(),
+    }
+}

@@ -1,0 +1,156 @@
+//! Runs the calls of one node of a workflow, all at the same time.
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use adapters::cited_source::CitedSource;
+use adapters::responses::assembler::{HostedItem, WithheldCall};
+use adapters::responses::request::TurnSource;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use crate::turn::context::TurnContext;
+use crate::turn::engine::{Answer, run_call};
+use crate::turn::tool_runner::{CallRecord, ToolResult, ToolRunner, TurnTools};
+
+/// The request for which the tools of a node begin: one that offers the search of the web.
+const NODE_REQUEST: &str = r#"{"model":"workflow","input":"","tools":[{"type":"web_search"}]}"#;
+
+/// A node that runs.
+pub(super) type NodeFuture<'c> = Pin<Box<dyn Future<Output = EndedNode> + Send + 'c>>;
+
+/// What became of a node.
+pub(super) struct EndedNode {
+    pub(super) id: String,
+    pub(super) calls: Vec<EndedNodeCall>,
+    /// Why it made no calls.
+    no_calls: Option<String>,
+}
+
+/// A call of a node that has ended.
+pub(in crate::turn) struct EndedNodeCall {
+    pub(in crate::turn) call: WithheldCall,
+    /// What the client sees of it at its beginning.
+    pub(in crate::turn) shown: Option<HostedItem>,
+    pub(in crate::turn) result: ToolResult,
+    pub(in crate::turn) times: Range<Instant>,
+    pub(in crate::turn) record: CallRecord,
+    /// In US dollars.
+    pub(in crate::turn) cost: f64,
+}
+
+impl EndedNode {
+    /// A node that makes no calls, for this reason.
+    pub(super) fn failed(id: &str, why: String) -> Self {
+        Self {
+            id: id.to_owned(),
+            calls: Vec::new(),
+            no_calls: Some(why),
+        }
+    }
+
+    /// What the calls have returned that did not fail.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        let results = self.calls.iter().map(|call| &call.result);
+        let good = results.filter(|result| !result.failed);
+        good.map(|result| result.text.as_str())
+    }
+
+    /// The pages that the calls have found or read, each once for what is known of it.
+    pub(super) fn sources(&self) -> Vec<CitedSource> {
+        let mut sources: Vec<CitedSource> = Vec::new();
+        for source in self.calls.iter().flat_map(|call| &call.result.sources) {
+            if !sources.contains(source) {
+                sources.push(source.clone());
+            }
+        }
+        sources
+    }
+
+    /// Why the first of the calls that failed did.
+    pub(super) fn error(&self) -> Option<&str> {
+        let failed = self.calls.iter().find(|call| call.result.failed);
+        let failed = failed.map(|call| call.result.text.as_str());
+        failed.or(self.no_calls.as_deref())
+    }
+}
+
+/// The calls of a node of the response with this id. Their ids are the same whenever it runs.
+pub(super) fn withheld(
+    response: &str,
+    node: &str,
+    calls: Vec<(&'static str, String)>,
+) -> Vec<WithheldCall> {
+    let token = response.rsplit('_').next().unwrap_or_default();
+    let calls = calls.into_iter().enumerate();
+    let calls = calls.map(|(number, (name, arguments))| WithheldCall {
+        id: format!("call_{token}_{node}_{number}"),
+        name: name.to_owned(),
+        arguments,
+        items: Vec::new(),
+    });
+    calls.collect()
+}
+
+/// Runs the calls of a node.
+pub(super) fn run(
+    ctx: &TurnContext,
+    runner: Arc<dyn ToolRunner>,
+    session: String,
+    id: String,
+    calls: Vec<WithheldCall>,
+) -> NodeFuture<'_> {
+    Box::pin(async move {
+        let source = TurnSource::new(NODE_REQUEST.to_owned());
+        let tools = match source.turn() {
+            Ok(turn) => runner.begin(ctx, &turn, &session),
+            Err(fault) => return EndedNode::failed(&id, fault.client_message().into_owned()),
+        };
+        let ended = calls.into_iter().map(|call| end_call(ctx, &*tools, call));
+        EndedNode {
+            calls: join_all(ended).await,
+            id,
+            no_calls: None,
+        }
+    })
+}
+
+async fn end_call(ctx: &TurnContext, tools: &dyn TurnTools, call: WithheldCall) -> EndedNodeCall {
+    let shown = tools.shown(&call);
+    let effect = tools.effect(&call.name);
+    let running = tools.run(ctx, &call);
+    let (result, times) = run_call(ctx, &call, effect, shown.as_ref(), running).await;
+    EndedNodeCall {
+        record: tools.take_record(&call),
+        cost: tools.take_cost(),
+        call,
+        shown,
+        result,
+        times,
+    }
+}
+
+impl Answer<'_> {
+    /// Shows the client a call that has ended, and records it.
+    pub(super) fn show_node_call(&mut self, ended: &EndedNodeCall) {
+        let EndedNodeCall {
+            call,
+            shown,
+            result,
+            ..
+        } = ended;
+        if let Some(shown) = shown {
+            self.assembler.open_item(shown.clone(), &mut self.events);
+            let item = result.item.clone();
+            self.assembler
+                .close_item(item, result.failed, &mut self.events);
+        }
+        self.record.tool_cost += ended.cost;
+        let metrics = &self.record.metrics;
+        metrics.tool_called(&self.ctx.owner, &call.name, result.failed);
+        let status = if result.failed { "failed" } else { "completed" };
+        let record = ended.record.clone();
+        self.record_run(0, record, call, status, result, ended.times.clone());
+    }
+}
