@@ -18,7 +18,7 @@ use registry::Model;
 use serde_json::value::RawValue;
 use strum::EnumString;
 
-pub use self::approvals::ApprovedCall;
+pub use self::approvals::ApprovalCall;
 pub(crate) use self::item_fields::ItemFields;
 use crate::cited_source::CitedSource;
 use crate::content::MessageContent;

@@ -90,6 +90,12 @@ impl Registry {
         told.errors
     }
 
+    /// Why a model name leads to no provider that is on; `None` if it leads to one.
+    pub fn check_name(&self, name: &str) -> Option<UnresolvedName> {
+        let is_unknown = self.resolve_without_default(name).is_none();
+        is_unknown.then(|| self.unresolved(name, self.off_provider(name)))
+    }
+
     /// Removes the aliases, the default model and the fallbacks that cannot be resolved.
     pub fn remove_unresolved(&mut self) {
         let mut aliases = std::mem::take(&mut self.aliases);

@@ -11,7 +11,7 @@ use toml_edit::{DocumentMut, Item, TableLike, TomlError};
 use super::change::FileChange;
 use super::file::{self, FileError};
 use super::home::CodexHome;
-use super::settings::{CodexSettings, GROUPS, KEYS, empty_group};
+use super::settings::{CodexSettings, KEYS, empty_group, grouped_keys};
 
 /// A `config.toml` that cannot be changed. It is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -140,8 +140,8 @@ fn merge(
             put(document.as_table_mut(), key, value);
         }
     }
-    for (group, key) in GROUPS {
-        let Some(item) = ours.get(group).and_then(|group| group.get(key)) else {
+    for (group, key) in grouped_keys(&ours) {
+        let Some(item) = ours.get(group).and_then(|group| group.get(&*key)) else {
             continue;
         };
         let parent = document
@@ -153,7 +153,7 @@ fn merge(
                 path: home.config(),
                 key: group,
             })?;
-        put(parent, key, item);
+        put(parent, &key, item);
     }
     Ok(like(before, &document))
 }
@@ -188,13 +188,13 @@ fn undo(
             before.get(key),
         );
     }
-    for (group, key) in GROUPS {
-        let ours = written.get(group).and_then(|group| group.get(key));
-        let old = before.get(group).and_then(|group| group.get(key));
+    for (group, key) in grouped_keys(&written) {
+        let ours = written.get(group).and_then(|group| group.get(&*key));
+        let old = before.get(group).and_then(|group| group.get(&*key));
         let Some(parent) = document.get_mut(group).and_then(Item::as_table_like_mut) else {
             continue;
         };
-        restore(parent, key, ours, old);
+        restore(parent, &key, ours, old);
         if parent.is_empty() && before.get(group).is_none() {
             document.remove(group);
         }

@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`home`] | the folder in which Codex keeps its files |
+//! | [`agents`] | the roles of sub-agents that have a model of their own |
 //! | [`settings`] | the settings that point Codex at this server |
 //! | [`profile`] | a profile of Codex's with these settings |
 //! | [`default_config`] | these settings in Codex's own `config.toml`, and how they are taken out |
@@ -10,6 +11,7 @@
 //! | [`catalog`] | a local model catalog with Codex's own prompt |
 //! | `file` | how a file is replaced |
 
+pub mod agents;
 pub mod catalog;
 pub mod change;
 pub mod default_config;

@@ -8,22 +8,22 @@ use toml_edit::{DocumentMut, Item, TableLike};
 use super::change::FileChange;
 use super::file::{self, FileError};
 use super::home::CodexHome;
-use super::settings::{CodexSettings, GROUPS, ID, KEYS, empty_group};
+use super::settings::{CodexSettings, ID, KEYS, empty_group, grouped_keys};
 
-/// The first line of a profile that the setup wrote.
-const HEADER: &str =
+/// The first line of a profile that the setup wrote, and of the file of a role.
+pub(super) const HEADER: &str =
     "# Written by `respondent codex setup`. `respondent codex remove` deletes it.\n";
 
 /// A profile that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// There is a profile of that name that the setup has not written.
+    /// There is a profile, or a role of sub-agents, of that name that the setup has not written.
     #[error(
         "{} exists and was not written by `respondent codex setup`; move it elsewhere first",
         path.display()
     )]
     Foreign {
-        /// The file of the profile.
+        /// The file.
         path: PathBuf,
     },
     /// The file cannot be read or written.
@@ -47,13 +47,15 @@ fn text(home: &CodexHome, settings: &CodexSettings<'_>) -> Result<String, Profil
 
 /// Puts everything of an earlier profile that the setup does not write into the document.
 fn keep_others(document: &mut DocumentMut, earlier: &DocumentMut) {
+    let ours = grouped_keys(earlier);
     for (key, item) in earlier.iter().filter(|(key, _)| !KEYS.contains(key)) {
-        let Some((_, ours)) = GROUPS.iter().find(|(group, _)| *group == key) else {
+        if !ours.iter().any(|(group, _)| *group == key) {
             document.insert(key, item.clone());
             continue;
-        };
+        }
+        let is_ours = |id: &str| ours.iter().any(|(group, ours)| *group == key && ours == id);
         let others = item.as_table_like().into_iter().flat_map(TableLike::iter);
-        for (id, other) in others.filter(|(id, _)| id != ours) {
+        for (id, other) in others.filter(|(id, _)| !is_ours(id)) {
             let group = document.entry(key);
             let group = group.or_insert_with(|| Item::Table(empty_group()));
             if let Some(group) = group.as_table_like_mut() {
@@ -101,6 +103,7 @@ mod tests {
         catalog: None,
         artifacts: true,
         search: CodexSearch::Standalone,
+        agents: None,
     };
 
     fn home() -> (tempfile::TempDir, CodexHome) {

@@ -1,9 +1,11 @@
 //! The settings that point Codex at this server.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use toml_edit::{DocumentMut, InlineTable, Item, Table, Value};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
+use super::agents::{self, CodexAgents};
 use crate::config::search::SearchMode;
 use crate::secrets::Secret;
 
@@ -30,6 +32,22 @@ pub(super) const GROUPS: [(&str, &str); 3] = [
 /// The feature with which Codex runs the searches of its models itself, and asks this server for
 /// them: `web.run` and `/v1/alpha/search`.
 pub const STANDALONE_SEARCH: &str = "standalone_web_search";
+
+/// The group with the roles of sub-agents, and the key of the model of those that ask for none.
+const AGENTS: (&str, &str) = ("agents", "default_subagent_model");
+
+/// The group and the key there of each setting in a document that can be one of ours: those of
+/// [`GROUPS`], and those of sub-agents.
+pub(super) fn grouped_keys(document: &DocumentMut) -> Vec<(&'static str, Cow<'static, str>)> {
+    let (group, default) = AGENTS;
+    let fixed = GROUPS.into_iter().chain([(group, default)]);
+    let fixed = fixed.map(|(group, key)| (group, Cow::Borrowed(key)));
+    let roles = document.get(group).and_then(Item::as_table_like);
+    let roles = roles.into_iter().flat_map(TableLike::iter);
+    let roles = roles.filter(|(_, role)| agents::is_ours(role));
+    let roles = roles.map(|(role, _)| (group, Cow::Owned(role.to_owned())));
+    fixed.chain(roles).collect()
+}
 
 /// A group without tables. Each table in it has a header of its own, and the group has none.
 pub(super) fn empty_group() -> Table {
@@ -69,6 +87,8 @@ pub struct CodexSettings<'a> {
     pub artifacts: bool,
     /// How Codex searches the web.
     pub search: CodexSearch,
+    /// The models of its sub-agents; `None` leaves them to Codex.
+    pub agents: Option<&'a CodexAgents>,
 }
 
 /// How Codex searches the web.
@@ -102,12 +122,14 @@ impl CodexSettings<'_> {
             document.insert(key, toml_edit::value(value));
         }
         for ((group, key), mut settings) in self.groups() {
-            let mut parent = empty_group();
             if let ("mcp_servers", Item::Table(settings)) = (group, &mut settings) {
                 settings.decor_mut().set_prefix(MCP_COMMENT);
             }
-            parent.insert(key, settings);
-            document.insert(group, Item::Table(parent));
+            let parent = document.entry(group);
+            let parent = parent.or_insert_with(|| Item::Table(empty_group()));
+            if let Item::Table(parent) = parent {
+                parent.insert(&key, settings);
+            }
         }
         document
     }
@@ -152,7 +174,7 @@ impl CodexSettings<'_> {
     }
 
     /// What is in groups, with the name of the group and its key there.
-    fn groups(&self) -> Vec<((&'static str, &'static str), Item)> {
+    fn groups(&self) -> Vec<((&'static str, Cow<'static, str>), Item)> {
         let [of_providers, of_servers, of_features] = GROUPS;
         let origin = self.origin.trim_end_matches('/');
         let mut provider = Table::new();
@@ -198,6 +220,20 @@ impl CodexSettings<'_> {
         if self.search == CodexSearch::Standalone {
             groups.push((of_features, toml_edit::value(true)));
         }
+        let mut groups: Vec<_> = groups
+            .into_iter()
+            .map(|((group, key), settings)| ((group, Cow::Borrowed(key)), settings))
+            .collect();
+        let (group, default) = AGENTS;
+        if let Some(model) = self.agents.and_then(|agents| agents.default.as_deref()) {
+            groups.push(((group, default.into()), toml_edit::value(model)));
+        }
+        for role in self.agents.into_iter().flat_map(|agents| &agents.roles) {
+            let path = role.path.to_string_lossy();
+            let mut table = Table::new();
+            table.insert("config_file", toml_edit::value(path.as_ref()));
+            groups.push(((group, role.name.clone().into()), Item::Table(table)));
+        }
         groups
     }
 }
@@ -222,6 +258,7 @@ const MCP_COMMENT: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codex::agents::AgentRole;
 
     const SETTINGS: CodexSettings<'_> = CodexSettings {
         origin: "http://127.0.0.1:9797",
@@ -230,6 +267,7 @@ mod tests {
         catalog: None,
         artifacts: true,
         search: CodexSearch::Off,
+        agents: None,
     };
 
     fn parsed(settings: &CodexSettings<'_>) -> toml::Table {
@@ -349,8 +387,18 @@ mod tests {
     #[test]
     fn overrides_are_the_same_settings() {
         let token = Secret::new("s3cret").unwrap();
+        let agents = CodexAgents {
+            default: Some("small".to_owned()),
+            roles: vec![AgentRole {
+                name: "code-reviewer_2".to_owned(),
+                path: "/tmp/x/\"a\".toml".into(),
+                text: String::new(),
+            }],
+            of_user: Vec::new(),
+        };
         for token in [CodexToken::None, CodexToken::Written(&token)] {
             let settings = CodexSettings {
+                agents: Some(&agents),
                 model: "a\"b",
                 token,
                 catalog: Some(Path::new("/tmp/x/models.json")),

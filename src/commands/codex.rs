@@ -11,7 +11,9 @@ use std::time::SystemTime;
 use super::invocation::{Invocation, shell_word, typed_program};
 use super::print_text;
 use super::progress::Progress;
-use crate::app::models::{catalog as listed_models, catalog_with, first_model};
+use crate::app::models::list::codex_infos;
+use crate::app::models::{CatalogEntry, catalog as listed_models, catalog_with, first_model};
+use crate::codex::agents::{self, CodexAgents};
 use crate::codex::catalog::{self, CodexCatalog};
 use crate::codex::change::FileChange;
 use crate::codex::default_config::{self, DefaultPlan, Restored};
@@ -43,6 +45,8 @@ struct SetupPlan {
     no_catalog: Option<String>,
     /// The file as it was that the setup will keep.
     copy: Option<PathBuf>,
+    /// The roles of sub-agents that have no model from here, because the user wrote them.
+    own_roles: Vec<String>,
 }
 
 /// What a file of the setup contains.
@@ -52,7 +56,7 @@ enum Content {
         prompt_model: String,
         models: Vec<String>,
     },
-    /// The settings, in a profile or in `config.toml`.
+    /// The settings, in a profile or in `config.toml`, or a role of sub-agents.
     Settings,
     /// `config.toml` without the settings.
     ConfigBefore,
@@ -95,6 +99,7 @@ pub async fn setup(
             _ => writeln!(text, "Wrote {path}."),
         };
     }
+    text += &plan.about_own_roles();
     if let Some(copy) = &plan.copy {
         let _ = writeln!(text, "Kept the file as it was: {}.", copy.display());
     }
@@ -117,6 +122,18 @@ pub async fn setup(
     text.push('\n');
     text += &two_columns(&rows);
     Ok(text)
+}
+
+impl SetupPlan {
+    /// What to say about the roles of the user; empty if there is nothing.
+    fn about_own_roles(&self) -> String {
+        let sentence = |role: &String| {
+            format!(
+                "Your own role `{role}` of sub-agents stays as it is; set its model yourself.\n"
+            )
+        };
+        self.own_roles.iter().map(sentence).collect()
+    }
 }
 
 /// Rows of a label, a command and a remark. The remarks are below their commands if a line would be
@@ -157,8 +174,10 @@ async fn plan(
         changes: Vec::new(),
         no_catalog: None,
         copy: None,
+        own_roles: Vec::new(),
     };
-    match make_catalog(config, model, options.codex).await {
+    let entries = catalog_with(config, None, Some(model));
+    match make_catalog(&entries, options.codex).await {
         Ok(made) => {
             let change = catalog::plan(home, &made)?;
             let content = Content::Catalog {
@@ -175,6 +194,15 @@ async fn plan(
     let knows_standalone = config.search.mode != SearchMode::Off
         && catalog::has_feature(options.codex, STANDALONE_SEARCH).await;
     settings.search = CodexSearch::new(config.search.mode, knows_standalone);
+    let infos: Vec<_> = codex_infos(&entries, "").collect();
+    let folder = home.folder();
+    let of_user = agents::of_user(folder);
+    let sub_agents = CodexAgents::new(&config.codex, &infos, folder, &of_user);
+    settings.agents = Some(&sub_agents);
+    // Codex refuses settings that name a file that is missing.
+    for change in agents::plan(&sub_agents.roles)? {
+        plan.changes.push((change, Content::Settings));
+    }
     if options.as_default {
         let DefaultPlan {
             before,
@@ -189,6 +217,10 @@ async fn plan(
         let profile = profile::plan(home, &settings)?;
         plan.changes.push((profile, Content::Settings));
     }
+    for change in agents::plan_removal(folder, &sub_agents.roles)? {
+        plan.changes.push((change, Content::Settings));
+    }
+    plan.own_roles = sub_agents.of_user;
     Ok(plan)
 }
 
@@ -227,6 +259,8 @@ pub fn remove() -> anyhow::Result<String> {
         changes.extend(undone.into_iter().zip(sentences));
     }
     changes.extend(catalog.map(deleted));
+    let roles = agents::plan_removal(home.folder(), &[])?;
+    changes.extend(roles.into_iter().map(deleted));
     for (change, _) in &changes {
         change.check()?;
     }
@@ -340,13 +374,12 @@ fn is_complete(config: &Config, path: &Path) -> bool {
 }
 
 async fn make_catalog(
-    config: &Config,
-    model: &str,
+    models: &[CatalogEntry],
     codex: &OsStr,
 ) -> Result<CodexCatalog, catalog::CatalogError> {
     let _progress = Progress::begin("Asking Codex for its prompt");
     let printed = catalog::run_codex_debug_models(codex).await?;
-    catalog::build(&printed, &catalog_with(config, None, Some(model)))
+    catalog::build(&printed, models)
 }
 
 fn settings<'a>(
@@ -365,6 +398,7 @@ fn settings<'a>(
         catalog,
         artifacts: config.artifacts.mode != ArtifactMode::Off,
         search: CodexSearch::Off,
+        agents: None,
     }
 }
 

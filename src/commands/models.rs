@@ -7,6 +7,7 @@ use std::sync::Arc;
 use registry::{Model, Provider, builtin, suggest};
 use serde_json::{Value, json};
 
+use crate::app::models::{dollars, short_count};
 use crate::config::Config;
 use crate::config::inputs::CONFIG_FILE_NAME;
 use crate::log::{TERMINAL_WIDTH, wrapped};
@@ -203,16 +204,6 @@ fn write_model(model: &Model, width: usize, out: &mut String) -> std::fmt::Resul
     writeln!(out, "{}", line.trim_end())
 }
 
-/// A number of tokens in thousands or millions.
-fn short_count(tokens: u64) -> String {
-    match tokens {
-        0..1000 => tokens.to_string(),
-        1000..1_000_000 => format!("{}k", tokens / 1000),
-        _ if tokens % 1_000_000 < 100_000 => format!("{}M", tokens / 1_000_000),
-        _ => format!("{}.{}M", tokens / 1_000_000, tokens % 1_000_000 / 100_000),
-    }
-}
-
 /// The reasoning levels from weakest to strongest: all of them if they fit into the column,
 /// else the first and the last.
 fn reasoning_levels(levels: &[String]) -> String {
@@ -220,16 +211,6 @@ fn reasoning_levels(levels: &[String]) -> String {
     match (levels.first(), levels.last()) {
         (Some(first), Some(last)) if all.len() > REASONING_WIDTH => format!("{first}-{last}"),
         _ => all,
-    }
-}
-
-/// A price in dollars with at most four decimal places.
-fn dollars(price: f64) -> String {
-    let text = format!("{price:.4}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    match text.split_once('.') {
-        Some((_, cents)) if cents.len() == 1 => format!("{text}0"),
-        _ => text.to_owned(),
     }
 }
 

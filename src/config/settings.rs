@@ -2,6 +2,7 @@
 //! written in the file itself, such as a token, is put in by [`mod@super::load`]. A test keeps
 //! `proxy-config.example.toml` equal to it.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -321,6 +322,27 @@ pub struct CodexConfig {
     /// Whether Codex leaves the tools of its MCP servers out of its requests, so that the model
     /// searches for those that it needs.
     pub tool_search: bool,
+    /// `[codex.agents]`: the models of Codex's sub-agents by role, such as `explorer`. That of
+    /// `default` is for sub-agents that ask for no model.
+    pub agents: BTreeMap<String, String>,
+}
+
+impl CodexConfig {
+    /// The name in [`Self::agents`] that stands for sub-agents that ask for no model.
+    pub const DEFAULT_AGENT: &str = "default";
+
+    /// The model of sub-agents that ask for none.
+    pub fn default_agent(&self) -> Option<&str> {
+        self.agents.get(Self::DEFAULT_AGENT).map(String::as_str)
+    }
+
+    /// The roles of sub-agents that have a model, with its name.
+    pub fn roles(&self) -> impl Iterator<Item = (&str, &str)> {
+        let roles = self.agents.iter();
+        roles
+            .filter(|(role, _)| *role != Self::DEFAULT_AGENT)
+            .map(|(role, model)| (role.as_str(), model.as_str()))
+    }
 }
 
 #[cfg(test)]

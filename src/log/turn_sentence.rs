@@ -66,7 +66,7 @@ impl Display for TurnSentence {
             self.write_ended(f)?;
         }
         f.write_str("; ")?;
-        for (name, default) in [("caller", "other"), ("kind", "turn")] {
+        for (name, default) in [("caller", "other"), ("agent", ""), ("kind", "turn")] {
             let value = self.text(name);
             if !value.is_empty() && value != default {
                 write!(f, "{value} ")?;

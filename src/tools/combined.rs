@@ -7,7 +7,7 @@ use std::sync::Arc;
 use adapters::fault::Fault;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::{McpDefinition, ProxyTool};
-use adapters::turn::{ApprovedCall, Turn};
+use adapters::turn::{ApprovalCall, Turn};
 use parking_lot::Mutex;
 
 use crate::turn::{
@@ -157,7 +157,7 @@ impl TurnTools for CombinedTurn {
         &'r self,
         ctx: &'r TurnContext,
         session: &'r str,
-        call: &'r ApprovedCall,
+        call: &'r ApprovalCall,
     ) -> ToolFuture<'r> {
         match &self.of_servers {
             Some(tools) => tools.run_approved(ctx, session, call),
@@ -165,7 +165,7 @@ impl TurnTools for CombinedTurn {
         }
     }
 
-    fn ask(&self, ctx: &TurnContext, session: &str, call: &ApprovedCall) {
+    fn ask(&self, ctx: &TurnContext, session: &str, call: &ApprovalCall) {
         if let Some(tools) = &self.of_servers {
             tools.ask(ctx, session, call);
         }

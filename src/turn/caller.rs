@@ -36,6 +36,9 @@ pub struct Caller {
     pub helper: bool,
     /// The request is for a few words, such as a title, which need the least reasoning only.
     pub brief: bool,
+    /// The sub-agent that a model of Codex's began, if the request is one of its: its path among
+    /// the agents of the session, such as `/root/scout`, or just that it is one.
+    pub agent: Option<String>,
     /// Codex's id of the conversation.
     thread_id: Option<String>,
     /// The threads that this one was begun for, the nearest first.
@@ -65,6 +68,8 @@ struct CodexTurnMetadata {
     thread_id: Option<String>,
     parent_thread_id: Option<String>,
     thread_source: Option<String>,
+    subagent_kind: Option<String>,
+    agent_name: Option<String>,
     turn_id: Option<String>,
 }
 
@@ -89,6 +94,13 @@ pub(super) static CALLER_HEADERS: [HeaderName; 8] = [
     SUBAGENT,
     MEMGEN_REQUEST,
 ];
+
+/// How Codex marks a sub-agent that a model began, in its metadata and in its header.
+const SPAWNED: [&str; 2] = ["thread_spawn", "collab_spawn"];
+
+/// The agent that talks to the user. The metadata of sub-agents of the first version (v1) have its
+/// name, too.
+const ROOT_AGENT: &str = "/root";
 
 /// How the sources of threads end that exist for a few words.
 const BRIEF_SOURCES: [&str; 4] = ["title", "name", "commit_message", "suggestions"];
@@ -130,11 +142,20 @@ impl Caller {
             || source.is_some_and(|source| source != "user");
         let is_brief = |source: &str| BRIEF_SOURCES.iter().any(|end| source.ends_with(end));
         let session = own(SESSION_ID).or(metadata.session_id);
+        let is_spawned = [metadata.subagent_kind.as_deref(), text(SUBAGENT)]
+            .into_iter()
+            .flatten()
+            .any(|kind| SPAWNED.contains(&kind));
+        let agent = is_spawned.then(|| {
+            let name = metadata.agent_name.filter(|name| name != ROOT_AGENT);
+            name.unwrap_or_else(|| "sub-agent".to_owned())
+        });
         Self {
             codex,
             kind,
             helper,
             brief: source.is_some_and(is_brief),
+            agent,
             thread_id: own(THREAD_ID).or(metadata.thread_id),
             parent_ids: parent.into_iter().chain(session).collect(),
             turn_id: metadata.turn_id,
@@ -323,6 +344,38 @@ mod tests {
         ]));
         let sessions: Vec<_> = caller.sessions().collect();
         assert_eq!(sessions, ["own", "parent", "root"]);
+    }
+
+    #[test]
+    fn a_sub_agent_of_codex_has_a_name() {
+        for (metadata, subagent, agent) in [
+            (
+                r#"{"agent_name":"/root/scout","subagent_kind":"thread_spawn"}"#,
+                "collab_spawn",
+                Some("/root/scout"),
+            ),
+            // The metadata alone, as over a WebSocket, and the first version of sub-agents.
+            (
+                r#"{"agent_name":"/root/scout","subagent_kind":"thread_spawn"}"#,
+                "",
+                Some("/root/scout"),
+            ),
+            (
+                r#"{"agent_name":"/root","subagent_kind":"thread_spawn"}"#,
+                "collab_spawn",
+                Some("sub-agent"),
+            ),
+            ("", "collab_spawn", Some("sub-agent")),
+            (r#"{"agent_name":"/root","thread_source":"user"}"#, "", None),
+            (r#"{"thread_source":"thread_title"}"#, "", None),
+            ("", "review", None),
+        ] {
+            let caller = Caller::from_headers(&headers(&[
+                ("x-codex-turn-metadata", metadata),
+                ("x-openai-subagent", subagent),
+            ]));
+            assert_eq!(caller.agent.as_deref(), agent, "{metadata} {subagent}");
+        }
     }
 
     #[test]

@@ -107,8 +107,9 @@ pub(super) fn resolve_routes(
     Ok(routes)
 }
 
-/// The route of a helper that asks for a model that no provider has: the model of the session that
-/// it works for, else the default one, else the one that its owner used last, else the first one.
+/// The route of a helper that asks for a model that no provider has: for a sub-agent the default
+/// one of these, else the model of the session that it works for, else the default one, else the
+/// one that its owner used last, else the first one.
 fn helper_route(
     ctx: &TurnContext,
     config: &Config,
@@ -125,9 +126,12 @@ fn helper_route(
         let (provider, model) = registry.models().next()?;
         Some(provider.prefixed_name(&model.id))
     };
-    let of_session = memory.last_route(&ctx.owner, ctx.caller.sessions());
-    let route = of_session
-        .and_then(resolve)
+    let of_agents = config.codex.default_agent();
+    let of_agents = of_agents.filter(|_| ctx.caller.agent.is_some());
+    let of_session = || memory.last_route(&ctx.owner, ctx.caller.sessions());
+    let route = of_agents
+        .and_then(|name| resolve(name.to_owned()))
+        .or_else(|| resolve(of_session()?))
         .or_else(|| resolve(registry.default_model.clone()?))
         .or_else(|| resolve(memory.newest_route(&ctx.owner)?))
         .or_else(|| resolve(first()?))?;

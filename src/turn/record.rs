@@ -160,6 +160,12 @@ impl Record {
         }
     }
 
+    /// The sub-agent's name for people. A client may choose any text.
+    fn agent_name(&self) -> Option<Cow<'_, str>> {
+        let agent = self.caller.agent.as_deref()?;
+        Some(self.config.redactor().redact_known(agent))
+    }
+
     /// The full name of a route for people: [`Route::full_name`] without secrets.
     pub(super) fn route_name(&self, route: &Route) -> String {
         redacted_route_name(&self.config, route)
@@ -466,6 +472,7 @@ mod tests {
         let mut record = record();
         record.caller.codex = true;
         record.caller.kind = TurnKind::Compaction;
+        record.caller.agent = Some("/root/scout".into());
         record.provider = "acme".into();
         record.model = "m-1".into();
         record.session.id = "s1".into();
@@ -573,7 +580,7 @@ mod tests {
             sentence(completed),
             " INFO acme/m-1 completed, 1000 tokens in (87% cached, 1201 estimated), \
              50 out (20 reasoning), $0.0012, $0.0032 unshortened, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
-             codex compaction req_1"
+             codex /root/scout compaction req_1"
         );
         assert_eq!(
             sentence(refused),
@@ -603,7 +610,7 @@ mod tests {
             json!({
                 "level": "INFO", "target": "respondent::turn", "request": "req_1",
                 "outcome": "completed", "route": "acme/m-1", "caller": "codex",
-                "kind": "compaction",
+                "kind": "compaction", "agent": "/root/scout",
                 "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
                 "estimated_input": 1201, "shared_percent": "99.9", "prefix": "epoch",
                 "prefix_differs_at": "item 7",

@@ -10,7 +10,7 @@ use adapters::cited_source::CitedSource;
 use adapters::fault::Fault;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::{McpDefinition, McpListing, ProxyTool};
-use adapters::turn::{ApprovedCall, Turn};
+use adapters::turn::{ApprovalCall, Turn};
 use serde::{Deserialize, Serialize};
 
 use super::context::TurnContext;
@@ -103,13 +103,13 @@ pub trait TurnTools: Send + Sync {
         &'r self,
         _: &'r TurnContext,
         _session: &'r str,
-        call: &'r ApprovedCall,
+        call: &'r ApprovalCall,
     ) -> ToolFuture<'r> {
         Box::pin(ready(ToolResult::of_no_server(call)))
     }
 
     /// This session asks a person to approve a call. Told before the client learns it.
-    fn ask(&self, _: &TurnContext, _session: &str, _: &ApprovedCall) {}
+    fn ask(&self, _: &TurnContext, _session: &str, _: &ApprovalCall) {}
 
     /// A person has refused the calls for which this session has asked with these ids.
     fn refuse<'r>(
@@ -208,7 +208,7 @@ impl ToolResult {
     }
 
     /// An approved call of a server that the request does not name.
-    pub fn of_no_server(call: &ApprovedCall) -> Self {
+    pub fn of_no_server(call: &ApprovalCall) -> Self {
         Self::failure(format!(
             "The call was not run: the request has no MCP server '{}'.",
             call.server_label

@@ -355,3 +355,82 @@ exit 0
         assert_eq!(features, expected, "{mode}");
     }
 }
+
+/// Promise: `codex setup` gives Codex the models of `[codex.agents]`: that of sub-agents that ask
+/// for none, and roles, each with an effort that its model has. A role that the user wrote stays as
+/// it is, a role that is no longer configured goes, and `codex remove` leaves nothing.
+#[kit::test]
+async fn the_setup_writes_the_models_of_sub_agents() {
+    const OWN: &str = "[agents]\nmax_depth = 2\n\n[agents.reviewer]\ndescription = \"Mine.\"\n";
+    for flags in ["", "--default"] {
+        let home = home();
+        write(home.path(), ".codex/config.toml", OWN);
+        write(home.path(), ".codex/agents/x.toml", "name = \"writer\"\n");
+        let models = "[providers.lab]\nbase_url = \"http://127.0.0.1:9/v1\"\nkey_required = false\n\
+            discover = \"off\"\nmodels = [{ id = \"large\", reasoning = [\"low\", \"high\"], \
+            default_reasoning = \"high\" }, { id = \"small\" }]\n";
+        let line = format!("--config c.toml {SETUP} {flags}");
+        let agents = "[codex.agents]\ndefault = \"small\"\nexplorer = \"small\"\n\
+            reviewer = \"small\"\nwriter = \"small\"\nworker = \"lab/large\"\n";
+        write(home.path(), "c.toml", &format!("{models}{agents}"));
+        let shown = succeed(home.path(), &format!("{line} --dry-run")).await;
+        assert!(
+            shown.contains("respondent-agent-explorer.toml:\n"),
+            "{shown}"
+        );
+        let out = succeed(home.path(), &line).await;
+        for text in [&shown, &out] {
+            for role in ["reviewer", "writer"] {
+                assert!(text.contains(&format!("Your own role `{role}` ")), "{text}");
+            }
+        }
+        let settings = match flags {
+            "" => "respondent.config.toml",
+            _ => "config.toml",
+        };
+        let read = |name: &str| -> toml::Table {
+            let text = fs::read_to_string(home.path().join(".codex").join(name)).unwrap();
+            text.parse().unwrap()
+        };
+        let written = read(settings)["agents"].clone();
+        assert_eq!(written["default_subagent_model"].as_str(), Some("small"));
+        assert_eq!(written.get("writer"), None);
+        for (role, model, effort) in [
+            ("explorer", "small", "none"),
+            ("worker", "lab/large", "high"),
+        ] {
+            let name = format!("respondent-agent-{role}.toml");
+            let path = home.path().join(".codex").join(&name);
+            let named = written[role]["config_file"].as_str().unwrap();
+            assert_eq!(
+                fs::canonicalize(named).unwrap(),
+                fs::canonicalize(path).unwrap()
+            );
+            let role = read(&name);
+            assert_eq!(role["model"].as_str(), Some(model));
+            assert_eq!(role["model_reasoning_effort"].as_str(), Some(effort));
+            assert!(role["description"].as_str().is_some_and(|it| it.len() > 20));
+        }
+        let catalog =
+            fs::read_to_string(home.path().join(".codex/respondent-models.json")).unwrap();
+        assert!(catalog.contains("\"slug\": \"lab/large\""));
+
+        let agents = "[codex.agents]\nworker = \"large\"\n";
+        write(home.path(), "c.toml", &format!("{models}{agents}"));
+        succeed(home.path(), &line).await;
+        let roles = files(home.path()).unwrap().into_iter();
+        let roles: Vec<_> = roles.filter(|name| name.contains("-agent-")).collect();
+        assert_eq!(roles, ["respondent-agent-worker.toml"]);
+        let written = read(settings)["agents"].clone();
+        let written = written.as_table().unwrap();
+        assert!(written.contains_key("worker"), "{written:?}");
+        for gone in ["default_subagent_model", "explorer"] {
+            assert!(!written.contains_key(gone), "{written:?}");
+        }
+
+        succeed(home.path(), "codex remove").await;
+        assert_eq!(files(home.path()).unwrap(), ["agents", "config.toml"]);
+        let config = fs::read_to_string(home.path().join(".codex/config.toml")).unwrap();
+        assert_eq!(config, OWN);
+    }
+}

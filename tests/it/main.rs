@@ -12,6 +12,7 @@
 )]
 
 mod adapting;
+mod agents;
 mod artifacts;
 mod bills;
 mod bundles;

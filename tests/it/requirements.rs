@@ -206,6 +206,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
         &[
             "src/app/models",
             "src/codex",
+            "tests/it/agents.rs",
             "tests/it/codex_setup.rs",
             "tests/it/run.rs",
         ],

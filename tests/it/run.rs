@@ -285,3 +285,28 @@ async fn what_is_missing_is_named_with_its_remedy() {
         assert!(err.contains(expected), "{err}");
     }
 }
+
+/// Promise: `respondent run codex` gives Codex the models of `[codex.agents]` for this run, but for
+/// roles that the user wrote.
+#[kit::test]
+async fn codex_runs_with_the_models_of_sub_agents() {
+    let player = repeating_player(PlayerWire::Chat, answer(json!([{"text": "a"}]))).await;
+    let setup = Setup::new()
+        .tables("[[providers.up.models]]\nid = \"m\"\n[[providers.up.models]]\nid = \"small\"")
+        .tables("[codex.agents]\ndefault = \"small\"\nexplorer = \"small\"\nworker = \"m\"")
+        .file(".codex/agents/w.toml", "name = \"worker\"\n");
+    let mut run = CodexRun::start(&setup, &player.base_url()).await;
+    let agents = run.settings["agents"].as_table().unwrap();
+    let names: Vec<_> = agents.keys().map(String::as_str).collect();
+    assert_eq!(names, ["default_subagent_model", "explorer"]);
+    assert_eq!(agents["default_subagent_model"].as_str(), Some("small"));
+    let file = agents["explorer"]["config_file"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(Path::new(&file).parent(), run.catalog().parent());
+    let role: toml::Table = fs::read_to_string(&file).unwrap().parse().unwrap();
+    assert_eq!(role["model"].as_str(), Some("small"));
+    assert_eq!(run.end().await, Some(7));
+    assert!(!Path::new(&file).exists());
+}

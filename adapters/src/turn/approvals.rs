@@ -15,7 +15,7 @@ use crate::members::Members;
 /// turn begins whose history approves it and has no result of it: then it runs before the model is
 /// asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApprovedCall {
+pub struct ApprovalCall {
     /// The id of the item that asked for the approval, which is the call id as well.
     pub id: String,
     /// The name of the server.
@@ -57,7 +57,7 @@ impl Turn<'_> {
 
     /// The approved calls that have no result, in the order in which they were approved. An error
     /// is an approval of what the history does not have.
-    pub fn approved_calls(&self) -> Result<Vec<ApprovedCall>, Fault> {
+    pub fn approved_calls(&self) -> Result<Vec<ApprovalCall>, Fault> {
         let approvals = self.items.iter();
         let mut approvals = approvals
             .filter(|item| item.kind == ItemKind::McpApproval)
@@ -85,7 +85,7 @@ impl Turn<'_> {
                 let fault = Fault::invalid("input", message);
                 return Err(fault.with_code("mcp_approval_request_not_found"));
             };
-            approved.push(ApprovedCall::new(id, request));
+            approved.push(ApprovalCall::new(id, request));
         }
         Ok(approved)
     }
@@ -99,7 +99,7 @@ impl Turn<'_> {
     }
 }
 
-impl ApprovedCall {
+impl ApprovalCall {
     fn new(id: String, request: &Item<'_>) -> Self {
         let members = request.raw().and_then(Members::read).unwrap_or_default();
         let text = |name: &str| members.text(name).unwrap_or_default().into_owned();
@@ -205,7 +205,7 @@ mod tests {
     fn a_call_is_read_as_the_model_wrote_it() {
         let input = json!([request("a"), response("a", true)]);
         let source = TurnSource::new(json!({"model": "m", "input": input}).to_string());
-        let expected = ApprovedCall {
+        let expected = ApprovalCall {
             id: "a".to_owned(),
             server_label: "docs".to_owned(),
             name: "remove".to_owned(),

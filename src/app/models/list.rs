@@ -41,6 +41,11 @@ pub struct CatalogEntry {
 }
 
 impl CatalogEntry {
+    /// Whether this is a name of the model.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.slug == name || self.other_slug.as_deref() == Some(name)
+    }
+
     /// Codex's own threshold, 90 % of the window, or less where that would leave too
     /// little room for the output.
     pub fn default_auto_compact(window: u64) -> u64 {

@@ -12,7 +12,7 @@ use adapters::fault::{Fault, Kind};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use http::{Response, StatusCode};
-use registry::{Model, Provider, Registry, Route};
+use registry::{Model, Provider, Registry, Route, Window, WindowSource};
 
 pub use list::CatalogEntry;
 use list::model_object;
@@ -110,7 +110,7 @@ pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<C
             let learned = learned_quirks
                 .and_then(|learned_quirks| learned_quirks.window(&provider.id, &model.id))
                 .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
-            let window = learned.unwrap_or_else(|| model.window()).tokens;
+            let window = learned.unwrap_or_else(|| model.window());
             let name = registry.public_name(provider, &model);
             entry(config, provider, &model, name, window)
         })
@@ -124,33 +124,38 @@ pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<C
     entries
 }
 
-/// The listed models, and the one with this name if it is an alias, or a model that its provider
-/// does not list. Codex needs an entry for the model that it uses, and refuses an empty catalog.
+/// The listed models, the one with this name, and those of sub-agents. Codex needs an entry for
+/// each model that it uses, also for an alias or one that no provider lists, and refuses an empty
+/// catalog. The models of sub-agents come right after the first one: Codex tells a model of the
+/// first five only that a sub-agent may have.
 pub fn catalog_with(
     config: &Config,
     learned_quirks: Option<&LearnedQuirks>,
     name: Option<&str>,
 ) -> Vec<CatalogEntry> {
     let mut entries = catalog(config, learned_quirks);
-    let Some(name) = name else {
-        return entries;
-    };
-    let is_named =
-        |entry: &CatalogEntry| entry.slug == name || entry.other_slug.as_deref() == Some(name);
-    if !entries.iter().any(is_named)
-        && let Ok(route) = config.registry.resolve(name, false)
-    {
-        let window = route.model.window().tokens;
-        entries.push(CatalogEntry {
-            other_slug: None,
-            ..entry(
-                config,
-                &route.provider,
-                &route.model,
-                name.to_owned(),
-                window,
-            )
-        });
+    let of_agents = || config.codex.agents.values().map(String::as_str);
+    for name in name.into_iter().chain(of_agents()) {
+        if !entries.iter().any(|entry| entry.is_named(name))
+            && let Ok(route) = config.registry.resolve(name, false)
+        {
+            let (provider, model) = (&route.provider, &route.model);
+            entries.push(CatalogEntry {
+                other_slug: None,
+                ..entry(config, provider, model, name.to_owned(), model.window())
+            });
+        }
+    }
+    if let Some((_, others)) = entries.split_first_mut() {
+        others.sort_by_key(|entry| !of_agents().any(|name| entry.is_named(name)));
+    }
+    // A role on a model without levels could have no sub-agent: Codex gives it the effort of its
+    // parent, and refuses what is not among the levels of its model. No provider is sent this one.
+    let roles = || config.codex.roles().map(|(_, model)| model);
+    for entry in &mut entries {
+        if entry.reasoning.is_empty() && roles().any(|name| entry.is_named(name)) {
+            entry.reasoning = vec!["none".to_owned()];
+        }
     }
     entries
 }
@@ -160,26 +165,63 @@ fn entry(
     provider: &Provider,
     model: &Model,
     slug: String,
-    window: u64,
+    window: Window,
 ) -> CatalogEntry {
     CatalogEntry {
         other_slug: Some(provider.prefixed_name(&model.id)).filter(|name| *name != slug),
         slug,
         display_name: model.display_name().to_owned(),
-        description: if model.description.is_empty() {
-            format!("by {}", provider.name)
-        } else {
-            model.description.clone()
-        },
+        description: description(provider, model, window),
         owned_by: provider.id.clone(),
-        window,
-        auto_compact: CatalogEntry::default_auto_compact(window),
+        window: window.tokens,
+        auto_compact: CatalogEntry::default_auto_compact(window.tokens),
         // Of a model that takes none another one describes them.
         images: model.images || config.vision.model.is_some(),
         reasoning: model.reasoning.clone(),
         default_reasoning: model.default_reasoning.clone(),
         hidden: is_hidden(provider, model),
         tool_search: config.codex.tool_search,
+    }
+}
+
+/// What a person, or a model that begins a sub-agent, chooses a model by: who makes it, and what is
+/// known of its window, images and price.
+fn description(provider: &Provider, model: &Model, window: Window) -> String {
+    let mut facts = vec![if model.description.is_empty() {
+        format!("by {}", provider.name)
+    } else {
+        model.description.trim_end_matches('.').to_owned()
+    }];
+    if window.source != WindowSource::Assumed {
+        facts.push(format!("{} tokens", short_count(window.tokens)));
+    }
+    if model.images && !model.unlisted {
+        facts.push("images".to_owned());
+    }
+    facts.extend(model.price.as_ref().map(|price| {
+        let (input, output) = (dollars(price.input), dollars(price.output));
+        format!("${input} in, ${output} out per million tokens")
+    }));
+    facts.join("; ")
+}
+
+/// A number of tokens in thousands or millions.
+pub fn short_count(tokens: u64) -> String {
+    match tokens {
+        0..1000 => tokens.to_string(),
+        1000..1_000_000 => format!("{}k", tokens / 1000),
+        _ if tokens % 1_000_000 < 100_000 => format!("{}M", tokens / 1_000_000),
+        _ => format!("{}.{}M", tokens / 1_000_000, tokens % 1_000_000 / 100_000),
+    }
+}
+
+/// A price in dollars with at most four decimal places.
+pub fn dollars(price: f64) -> String {
+    let text = format!("{price:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    match text.split_once('.') {
+        Some((_, cents)) if cents.len() == 1 => format!("{text}0"),
+        _ => text.to_owned(),
     }
 }
 

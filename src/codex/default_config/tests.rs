@@ -3,7 +3,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::super::settings::CodexToken;
 use super::*;
-use crate::codex::settings::CodexSearch;
+use crate::codex::agents::{AgentRole, CodexAgents};
+use crate::codex::settings::{CodexSearch, GROUPS};
 
 const SETTINGS: CodexSettings<'_> = CodexSettings {
     origin: "http://127.0.0.1:9797",
@@ -12,6 +13,7 @@ const SETTINGS: CodexSettings<'_> = CodexSettings {
     catalog: None,
     artifacts: true,
     search: CodexSearch::Standalone,
+    agents: None,
 };
 
 /// Makes all changes, or none if one of the files is protected.
@@ -38,7 +40,7 @@ fn remove(home: &CodexHome) -> Result<Option<Restored>, ConfigTomlError> {
 }
 
 /// Configurations of many kinds of people.
-const CONFIGS: [(&str, &str); 31] = [
+const CONFIGS: [(&str, &str); 34] = [
     ("empty", ""),
     ("one line without an end", "model = \"gpt-6\""),
     ("a comment alone", "# Nothing yet.\n"),
@@ -96,6 +98,15 @@ const CONFIGS: [(&str, &str); 31] = [
         "features",
         "[features] # Mine.\nstandalone_web_search = false # Not yet.\nplugins = false\n",
     ),
+    (
+        "sub-agents",
+        "[agents]\nmax_concurrent_threads_per_session = 3 # enough\ndefault_subagent_model = \"gpt-6-mini\"\n\n[agents.reviewer]\ndescription = \"Reviews.\"\nconfig_file = \"reviewer.toml\"\n",
+    ),
+    ("sub-agents that are off", "agents.enabled = false\n"),
+    (
+        "sub-agents in an inline table",
+        "agents = { max_depth = 1, reviewer = { description = \"Reviews.\" } }\n",
+    ),
     ("a feature by its whole key", "features.plugins = false\n"),
     ("a table without an end", "[tui]\nnotifications = true"),
     (
@@ -152,6 +163,42 @@ fn home() -> (tempfile::TempDir, CodexHome) {
     (folder, home.unwrap())
 }
 
+fn agents() -> CodexAgents {
+    CodexAgents {
+        default: Some("small".to_owned()),
+        roles: vec![AgentRole {
+            name: "explorer".to_owned(),
+            path: "/c/respondent-agent-explorer.toml".into(),
+            text: String::new(),
+        }],
+        of_user: Vec::new(),
+    }
+}
+
+#[test]
+fn sub_agents_are_taken_out_of_an_edited_file() {
+    let config = CONFIGS.iter().find(|(what, _)| *what == "sub-agents");
+    let (_, config) = config.unwrap();
+    let (_folder, home) = home();
+    fs::write(home.config(), config).unwrap();
+    let agents = agents();
+    let settings = CodexSettings {
+        agents: Some(&agents),
+        ..SETTINGS
+    };
+    write(&home, &settings).unwrap();
+    let written = fs::read_to_string(home.config()).unwrap();
+    let edited = written + "\n[agents.mine]\ndescription = \"Mine.\"\n";
+    fs::write(home.config(), edited).unwrap();
+    assert_eq!(remove(&home).unwrap(), Some(Restored::Edited));
+    let left: toml::Table = fs::read_to_string(home.config()).unwrap().parse().unwrap();
+    let mut expected: toml::Table = config.parse().unwrap();
+    let mine = toml::toml! { description = "Mine." };
+    let agents = expected["agents"].as_table_mut().unwrap();
+    agents.insert("mine".to_owned(), mine.into());
+    assert_eq!(left, expected);
+}
+
 fn files(home: &CodexHome) -> Vec<String> {
     let entries = fs::read_dir(home.folder()).unwrap();
     let mut names: Vec<_> = entries
@@ -167,8 +214,14 @@ fn every_configuration_is_restored_byte_for_byte() {
         let (_folder, home) = home();
         fs::write(home.config(), config).unwrap();
         // A second setup, with another model, does not take the first for the user's.
-        for model in ["kimi-k3", "glm-5"] {
-            write(&home, &CodexSettings { model, ..SETTINGS }).unwrap();
+        let agents = agents();
+        for (model, agents) in [("kimi-k3", Some(&agents)), ("glm-5", None)] {
+            let settings = CodexSettings {
+                model,
+                agents,
+                ..SETTINGS
+            };
+            write(&home, &settings).unwrap();
             let text = fs::read_to_string(home.config()).unwrap();
             let text = text.trim_start_matches(BYTE_ORDER_MARK);
             let written: toml::Table = text
@@ -183,6 +236,8 @@ fn every_configuration_is_restored_byte_for_byte() {
                     "{what}: {group}"
                 );
             }
+            let explorer = written.get("agents").and_then(|it| it.get("explorer"));
+            assert_eq!(explorer.is_some(), agents.is_some(), "{what}: {text}");
             let lines = |text: &str| text.matches('\n').count();
             let crlf = text.matches("\r\n").count();
             assert!(crlf == 0 || crlf == lines(text), "{what}: {text:?}");
@@ -208,6 +263,7 @@ fn the_other_settings_and_their_comments_stay() {
             "model_provider = ",
             "'model_provider' = ",
             "web_search",
+            "agents = {",
             "standalone_web_search",
             "name = \"mine\"",
             "base_url = \"http://10",

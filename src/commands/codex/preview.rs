@@ -32,6 +32,11 @@ impl SetupPlan {
         for (change, content) in &self.changes {
             text += &preview_of(change, content, config, home);
         }
+        let own_roles = self.about_own_roles();
+        if !own_roles.is_empty() {
+            text.push('\n');
+            text += &own_roles;
+        }
         text
     }
 }

@@ -5,16 +5,20 @@ mod child;
 mod models;
 mod server;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use anyhow::Context;
 
 use super::print_error;
 use super::progress::Progress;
+use crate::codex::agents::{CodexAgents, of_user};
 use crate::codex::catalog::{self, CatalogError};
+use crate::codex::home::CodexHome;
 use crate::codex::settings::{CodexSearch, CodexSettings, CodexToken, STANDALONE_SEARCH};
 use crate::config::{ArtifactMode, Config, Inputs, TOKEN_VARIABLE};
 use models::ServedModels;
@@ -78,6 +82,13 @@ async fn run(
         .permissions(Permissions::from_mode(0o700))
         .tempdir()
         .context("no temporary folder can be made")?;
+    let of_user: BTreeSet<String> = codex_folders().iter().flat_map(|it| of_user(it)).collect();
+    let codex_config = &server.config().codex;
+    let agents = CodexAgents::new(codex_config, &served.infos, folder.path(), &of_user);
+    for role in &agents.roles {
+        fs::write(&role.path, &role.text)
+            .with_context(|| format!("{} cannot be written", role.path.display()))?;
+    }
     // Codex refuses an empty catalog.
     let prompts = prompts.filter(|_| !served.infos.is_empty());
     let made = prompts.map(|prompts| catalog::build_from_infos(prompts, served.infos));
@@ -101,6 +112,7 @@ async fn run(
         catalog,
         artifacts: config.artifacts.mode != ArtifactMode::Off,
         search: CodexSearch::new(config.search.mode, has_search),
+        agents: Some(&agents),
     };
     let mut command = tokio::process::Command::new(&options.codex);
     for setting in settings.overrides() {
@@ -116,4 +128,14 @@ async fn run(
     child::run(command)
         .await
         .with_context(|| format!("{} could not be run", options.codex.display()))
+}
+
+/// The folders in which the user may have written roles of sub-agents: that of Codex, and those of
+/// the project around the working directory.
+fn codex_folders() -> Vec<PathBuf> {
+    let home = CodexHome::find(|name| std::env::var_os(name));
+    let home = home.map(|home| home.folder().to_owned());
+    let working = std::env::current_dir().unwrap_or_default();
+    let of_project = working.ancestors().map(|folder| folder.join(".codex"));
+    home.into_iter().chain(of_project).collect()
 }

@@ -1,6 +1,7 @@
 //! Reads files, environment and flags, checks them, and builds a [`Config`].
 
 mod clients;
+mod codex;
 mod mcp_servers;
 mod prompts;
 mod provider;
@@ -59,7 +60,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     }
     loader.clients(&main, &file.server, file.clients);
     if !loader.config.paths.is_found {
-        loader.codex(&main, &mut file.codex);
+        loader.codex_instructions(&main, &mut file.codex);
     }
     let tools = ToolConfig::from(&file.tools);
     loader.tools(&main, tools);
@@ -74,6 +75,7 @@ pub fn load(inputs: &Inputs, purpose: LoadPurpose) -> Result<Config, ConfigError
     loader.prompts(&main, &file.prompts);
     loader.workflows(&main, &file.workflows);
     loader.routing(&main, file.routing);
+    loader.codex_agents(&main, &mut file.codex);
     loader.vision(&main, file.vision);
     let sandbox = loader.config.registry.provider(registry::SANDBOX);
     let has_sandbox = sandbox.is_some_and(|provider| provider.base_url.is_empty());

@@ -1,4 +1,4 @@
-//! Loads `[server]` and `[codex]`. Environment variables override the file, and flags
+//! Loads `[server]`. Environment variables override the file, and flags
 //! override both.
 
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::ConfigLoader;
 use crate::config::error::ConfigError;
-use crate::config::settings::{CodexConfig, ServerConfig};
+use crate::config::settings::ServerConfig;
 use crate::config::toml_file::TomlFile;
 use crate::config::{TOKEN_VARIABLE, address, callers, keys};
 use crate::secrets::{Secret, Token};
@@ -165,24 +165,6 @@ impl ConfigLoader<'_> {
             Err(why) => {
                 self.fail(error(why));
                 None
-            }
-        }
-    }
-
-    pub(super) fn codex(&mut self, main: &TomlFile, codex: &mut CodexConfig) {
-        let Some(path) = codex.instructions_file.as_deref() else {
-            return;
-        };
-        let path = self.resolve(path);
-        match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                self.digest.update(text.as_bytes());
-                self.config.source_files.push(path);
-                codex.instructions = Some(text.into());
-            }
-            Err(error) => {
-                let why = format!("instructions_file {}: {error}", path.display());
-                self.fail(main.error(&["codex", "instructions_file"], why));
             }
         }
     }

@@ -299,7 +299,7 @@ fn the_error_for_an_unknown_key_names_its_line_and_a_similar_key() {
         ),
         (
             "[codex]\nprompt = 1",
-            "proxy-config.toml:2: unknown key `prompt`; known are instructions_file, tool_search",
+            "proxy-config.toml:2: unknown key `prompt`; known are instructions_file, tool_search, agents",
         ),
     ] {
         assert_eq!(error(config), expected);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::{McpDefinition, ProxyTool};
-use adapters::turn::{ApprovedCall, Turn};
+use adapters::turn::{ApprovalCall, Turn};
 use registry::RelayToolKind;
 use tokio::time::sleep;
 
@@ -121,7 +121,7 @@ impl TurnTools for RecordedTools {
         &'r self,
         _: &'r TurnContext,
         _: &'r str,
-        call: &'r ApprovedCall,
+        call: &'r ApprovalCall,
     ) -> ToolFuture<'r> {
         Box::pin(self.run_recorded(&call.id))
     }

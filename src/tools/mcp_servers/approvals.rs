@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use adapters::turn::ApprovedCall;
+use adapters::turn::ApprovalCall;
 use hashlink::LruCache;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ pub(super) enum ClaimedCall {
 
 impl CallHash {
     /// Of a call on the server with this identity.
-    pub(super) fn of(server: &str, call: &ApprovedCall) -> Self {
+    pub(super) fn of(server: &str, call: &ApprovalCall) -> Self {
         let mut hash = PartsHash::default();
         for part in [server, &call.name, &call.arguments] {
             hash.add(part);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn hash(server: &str, name: &str, arguments: &str) -> CallHash {
-        let call = ApprovedCall {
+        let call = ApprovalCall {
             id: String::new(),
             server_label: "docs".to_owned(),
             name: name.to_owned(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
 use adapters::tools::ProxyTool;
-use adapters::turn::ApprovedCall;
+use adapters::turn::ApprovalCall;
 
 use super::approvals::{ApprovalKey, CallHash, ClaimedCall, McpApprovals};
 use super::offer::{OfferedTool, shortened};
@@ -28,7 +28,7 @@ impl McpTurn {
         self.tools.get(ProxyTool::original_name(&call.name))
     }
 
-    fn approved(&self, call: &ApprovedCall) -> Option<&OfferedTool> {
+    fn approved(&self, call: &ApprovalCall) -> Option<&OfferedTool> {
         let mut tools = self.tools.values();
         tools.find(|tool| tool.label == call.server_label && tool.name == call.name)
     }
@@ -46,7 +46,7 @@ impl McpTurn {
         &self,
         ctx: &TurnContext,
         session: &str,
-        call: &ApprovedCall,
+        call: &ApprovalCall,
     ) -> ToolResult {
         let Some(tool) = self.approved(call) else {
             return ToolResult::failure(format!(
@@ -167,12 +167,12 @@ impl TurnTools for McpTurn {
         &'r self,
         ctx: &'r TurnContext,
         session: &'r str,
-        call: &'r ApprovedCall,
+        call: &'r ApprovalCall,
     ) -> ToolFuture<'r> {
         Box::pin(self.call_approved(ctx, session, call))
     }
 
-    fn ask(&self, ctx: &TurnContext, session: &str, call: &ApprovedCall) {
+    fn ask(&self, ctx: &TurnContext, session: &str, call: &ApprovalCall) {
         if let Some(tool) = self.approved(call) {
             let asked = CallHash::of(&tool.server.identity(), call);
             let now = ctx.environment.clock.unix();

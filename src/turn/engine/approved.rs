@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
-use adapters::turn::ApprovedCall;
+use adapters::turn::ApprovalCall;
 use tokio::time::Instant;
 
 use super::tool_loop::ToolLoop;
@@ -15,7 +15,7 @@ use crate::turn::tool_runner::{ToolEffect, ToolResult};
 
 /// What a person has decided on calls that a request names, and the step that follows.
 pub(in crate::turn) struct ApprovedCalls {
-    calls: Vec<ApprovedCall>,
+    calls: Vec<ApprovalCall>,
     /// The ids of the calls that were refused.
     refused: Vec<String>,
     then: Step,
@@ -25,7 +25,7 @@ impl ApprovedCalls {
     /// A step that runs the approved calls of a turn before `then`, which was prepared without
     /// their results.
     pub(in crate::turn) fn before(
-        calls: Vec<ApprovedCall>,
+        calls: Vec<ApprovalCall>,
         refused: Vec<String>,
         then: Step,
     ) -> Step {
@@ -55,7 +55,11 @@ impl ApprovedCalls {
         }
         answer.open_stream().await;
         tools.hash_conversation(answer.ctx)?;
-        let calls: Vec<_> = self.calls.iter().map(withheld).collect();
+        let calls: Vec<_> = self
+            .calls
+            .iter()
+            .map(|call| withheld(call, &tools))
+            .collect();
         let mut texts = Vec::with_capacity(calls.len());
         for (place, (approved, call)) in self.calls.iter().zip(&calls).enumerate() {
             let may_run = place < MAX_CALLS_AT_ONCE;
@@ -86,18 +90,20 @@ impl ApprovedCalls {
     }
 }
 
-/// An approved call as it is stored and recorded.
-fn withheld(call: &ApprovedCall) -> WithheldCall {
+/// An approved call as it is stored and recorded: with the name of its function. A tool that is not
+/// offered any more has none.
+fn withheld(call: &ApprovalCall, tools: &ToolLoop) -> WithheldCall {
+    let function = tools.approved_tool(call).map(|tool| tool.name.clone());
     WithheldCall {
         id: call.id.clone(),
-        name: format!("{}__{}", call.server_label, call.name),
+        name: function.unwrap_or_else(|| format!("{}__{}", call.server_label, call.name)),
         arguments: call.arguments.clone(),
         items: Vec::new(),
     }
 }
 
 /// What the client sees of an approved call that has no result.
-fn shown(call: &ApprovedCall) -> HostedItem {
+fn shown(call: &ApprovalCall) -> HostedItem {
     HostedItem::McpCall {
         server_label: call.server_label.clone(),
         name: call.name.clone(),
@@ -113,7 +119,7 @@ impl Answer<'_> {
     async fn run_approved(
         &mut self,
         tools: &mut ToolLoop,
-        approved: &ApprovedCall,
+        approved: &ApprovalCall,
         call: &WithheldCall,
         may_run: bool,
     ) -> Result<String, Fault> {

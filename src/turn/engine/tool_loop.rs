@@ -10,7 +10,7 @@ use adapters::fault::{Fault, Kind};
 use adapters::hidden_rounds::{ConversationHash, HiddenEntry, HiddenRounds};
 use adapters::responses::assembler::{Assembler, HostedItem, RoundItem, WithheldCall};
 use adapters::tools::ProxyTool;
-use adapters::turn::ApprovedCall;
+use adapters::turn::ApprovalCall;
 use registry::RelayToolKind;
 
 use crate::turn::context::TurnContext;
@@ -180,14 +180,19 @@ impl ToolLoop {
         PlannedCall::Run(effect, self.tools.shown(call))
     }
 
-    /// Checks the arguments of a call that a person has approved. An error says what is wrong.
-    pub(super) fn check_approved(&self, call: &ApprovedCall) -> Result<(), String> {
+    /// The tool that a person has approved a call of.
+    pub(super) fn approved_tool(&self, call: &ApprovalCall) -> Option<&ProxyTool> {
         let mut tools = self.history.source.proxy_tools().iter();
-        let is_it = |tool: &&ProxyTool| {
+        tools.find(|tool| {
             let asks = tool.needs_approval.as_ref();
             asks.is_some_and(|it| it.server_label == call.server_label && it.name == call.name)
-        };
-        let schema = tools.find(is_it).map_or("{}", |tool| &tool.parameters);
+        })
+    }
+
+    /// Checks the arguments of a call that a person has approved. An error says what is wrong.
+    pub(super) fn check_approved(&self, call: &ApprovalCall) -> Result<(), String> {
+        let tool = self.approved_tool(call);
+        let schema = tool.map_or("{}", |tool| &tool.parameters);
         tool_arguments::check(schema, &call.arguments)
     }
 

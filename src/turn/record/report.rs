@@ -95,6 +95,7 @@ impl Record {
                     route = %SafeText::new(if self.provider.is_empty() { "" } else { &route }),
                     caller = self.caller.name(),
                     kind = self.caller.kind.name(),
+                    agent = self.agent_name().map(|agent| SafeText::up_to(&agent, 64).to_string()),
                     session = %SafeText::up_to(&self.session_name(), 64),
                     input = usage.input,
                     cached_percent = cached,

@@ -12,7 +12,7 @@ use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
 use crate::tools::{ToolKind, ToolTarget};
-use crate::turn::ApprovedCall;
+use crate::turn::ApprovalCall;
 
 /// A call whose arguments still arrive. Made when the upstream starts a call, and consumed
 /// when the item is closed.
@@ -267,7 +267,7 @@ impl CallItem {
             }
         };
         if self.target.kind == ToolKind::McpApproval && status == "completed" {
-            out.ask_for_approval(ApprovedCall {
+            out.ask_for_approval(ApprovalCall {
                 id: started.position.id.clone(),
                 server_label: self.target.namespace.clone().unwrap_or_default(),
                 name: self.target.name.clone(),

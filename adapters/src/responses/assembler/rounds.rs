@@ -12,7 +12,7 @@ use super::writer::WriterMark;
 use super::{Assembler, OpenItem, WithheldCall};
 use crate::cited_source::CitedSource;
 use crate::event::{Finish, Usage};
-use crate::turn::ApprovedCall;
+use crate::turn::ApprovalCall;
 
 /// What an [`Assembler`] knows about its rounds.
 #[derive(Debug, Default)]
@@ -225,7 +225,7 @@ impl Assembler {
     }
 
     /// Takes out the calls that a person is asked to approve, since the last time.
-    pub fn take_approval_requests(&mut self) -> Vec<ApprovedCall> {
+    pub fn take_approval_requests(&mut self) -> Vec<ApprovalCall> {
         std::mem::take(&mut self.writer.asked)
     }
 

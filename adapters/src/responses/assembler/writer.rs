@@ -10,7 +10,7 @@ use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
 use crate::tools::HostedSearch;
-use crate::turn::ApprovedCall;
+use crate::turn::ApprovalCall;
 
 /// The response so far, the counters of its events and items, and the notes. Made with the answer.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct ItemWriter {
     /// The pages that the texts may cite.
     pub(super) sources: CitedSources,
     /// The calls that a person is asked to approve, until they are taken.
-    pub(super) asked: Vec<ApprovedCall>,
+    pub(super) asked: Vec<ApprovalCall>,
 }
 
 /// How far an answer was written. Made when a round begins: each of its attempts begins there.
@@ -148,7 +148,7 @@ impl ItemOutput<'_> {
     }
 
     /// A person is asked to approve a call.
-    pub(super) fn ask_for_approval(&mut self, call: ApprovedCall) {
+    pub(super) fn ask_for_approval(&mut self, call: ApprovalCall) {
         self.writer.asked.push(call);
     }
 

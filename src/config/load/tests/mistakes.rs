@@ -137,6 +137,45 @@ fn the_number_of_mistakes_that_are_told_is_limited() {
     assert_eq!(inputs.load().unwrap_err().all().len(), MAX_ERRORS);
 }
 
+/// Promise: A model of `[codex.agents]` that no provider has is a mistake that names one that is
+/// near; one whose provider is off is left out with a warning.
+#[test]
+fn the_models_of_sub_agents_are_checked() {
+    let lab = "[providers.lab]\nbase_url = \"https://x/v1\"\nkey_required = false\n\
+        passthrough = false\nmodels = [{ id = \"small\" }]\n\
+        [providers.mine]\nbase_url = \"https://x/v1\"\napi_key_env = \"UNSET\"\n[codex.agents]\n";
+    for (line, why) in [
+        (
+            "explorer = \"smal\"",
+            "proxy-config.toml:10: `explorer` of [codex.agents]: there is no model `smal`; did you \
+             mean `small`?",
+        ),
+        (
+            "default = \"lba/small\"",
+            "`default` of [codex.agents]: there is no model `lba/small`; did you mean `lab/small`?",
+        ),
+        ("\"a/b\" = \"small\"", "`a/b` cannot be the name of a role"),
+        (
+            "max_depth = \"small\"",
+            "`max_depth` cannot be the name of a role",
+        ),
+        ("worker = 1", "proxy-config.toml:10: "),
+    ] {
+        let error = TestInputs::new(&format!("{lab}{line}")).error();
+        assert!(error.contains(why), "{line}: {error}");
+    }
+    let agents = "default = \"small\"\nexplorer = \"mine/x\"\nworker = \"lab/small\"";
+    let config = TestInputs::new(&format!("{lab}{agents}")).config();
+    let roles: Vec<_> = config.codex.roles().collect();
+    assert_eq!(roles, [("worker", "lab/small")]);
+    assert_eq!(config.codex.default_agent(), Some("small"));
+    let warning = config.warnings.last().unwrap();
+    assert_eq!(
+        warning,
+        "`explorer` of [codex.agents]: the provider `mine` of `mine/x` is off, so it is left out"
+    );
+}
+
 #[test]
 fn a_provider_without_its_key_is_off_and_the_others_are_on() {
     for (key, why) in [

@@ -92,6 +92,10 @@ fn a_file_that_was_found_runs_nothing_and_moves_no_key() {
             "[codex]\ninstructions_file = \"secret\"".to_owned(),
             "instructions_file",
         ),
+        (
+            "[codex.agents]\nexplorer = \"gpt-5.5\"".to_owned(),
+            "agents",
+        ),
         ("[prompts]\nfolder = \"prompts\"".to_owned(), "folder"),
         ("[workflows]\nfolder = \"workflows\"".to_owned(), "folder"),
     ] {
@@ -189,7 +193,7 @@ server: listen+ data_dir- allowed_hosts- allowed_origins- token_env- token_file-
     header_timeout+ body_timeout+ grace+ heartbeat+ commit_after+ turn_timeout+ websocket+
     websocket_lifetime+ memory+ max_connections+ log+ log_format+
 routing: default_model+ aliases+ fallbacks+
-codex: instructions_file- tool_search+
+codex: instructions_file- tool_search+ agents-
 context: outputs+
 artifacts: mode+ keep_days- keep_size- memory+
 responses: mode+ keep_days- keep_size- keep_size_per_owner-
