@@ -7,6 +7,7 @@ use std::time::Duration;
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::stored_end::{end_stored, write_terminal_event};
 use adapters::responses::event_buffer::EventBuffer;
+use adapters::responses::request::TurnSource;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use http::Response;
@@ -19,7 +20,7 @@ use super::log::JobLog;
 use super::recovery::requested;
 use super::run::{WaitingJob, run};
 use super::viewer::viewer;
-use super::webhooks::Webhooks;
+use super::webhooks::{ApprovalRequest, Webhooks};
 use crate::clock::{Clock, System};
 use crate::net::AdmittedBy;
 use crate::net::fairness::Sharing;
@@ -141,6 +142,17 @@ impl JobQueue {
     /// Tells the webhooks of responses that have ended, as long as the process runs.
     pub async fn deliver_to_webhooks(&self) {
         self.0.webhooks.clone().run().await;
+    }
+
+    /// Tells the webhooks that a background response that goes on asks a person to approve calls.
+    /// What it asks for when it ends is told without this.
+    pub async fn ask_for_approvals(
+        &self,
+        owner: &str,
+        id: &str,
+        requests: Vec<ApprovalRequest>,
+    ) -> Result<(), StoreError> {
+        self.0.webhooks.ask_for_approvals(owner, id, requests).await
     }
 
     /// Looks at the webhooks again, because the configuration has changed.
@@ -403,7 +415,7 @@ impl SharedQueue {
             memory.set(job.request.len().saturating_mul(3));
         }
         let (text, origin, input) = if let Some(job) = job {
-            let (origin, input) = requested(job.request, id);
+            let (origin, input) = requested(&TurnSource::new(job.request), id);
             (job.text, origin, input)
         } else {
             // One that was deleted has nothing but its id.

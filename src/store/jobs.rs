@@ -9,7 +9,7 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::reading::StoreRead;
 use super::responses::{NewResponse, ResponseText, find, finish, text_bytes};
-use super::{Store, StoreError, contents, deliveries};
+use super::{NewDelivery, Store, StoreError, ToolChanges, contents, deliveries, sources};
 use crate::net::memory::CountedValue;
 use crate::net::{LOCAL_OWNER, Owner, local_owner};
 
@@ -114,8 +114,8 @@ pub struct EndedJob {
     pub events: EventBatch,
     /// The process ended before the job did: clients may have seen events that were not written.
     pub was_interrupted: bool,
-    /// The webhooks that are told of it.
-    pub webhooks: Vec<String>,
+    /// What webhooks are told of it.
+    pub deliveries: Vec<NewDelivery>,
     /// Now, in milliseconds since 1970.
     pub now_ms: u64,
 }
@@ -177,25 +177,28 @@ impl Store {
         .await
     }
 
-    /// Appends events to the log of a response. They are on the disk when this returns.
-    pub async fn append_events(
+    /// Appends events to the log of a response that goes on, and writes what its tools have done,
+    /// together or not at all. Both are on the disk when this returns.
+    pub async fn checkpoint(
         &self,
         owner: &str,
         id: &str,
         events: EventBatch,
+        tools: ToolChanges,
     ) -> Result<(), StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        let appended = self.change(move |connection| {
+        let written = self.change(move |connection| {
             let Some(number) = number_of(connection, &owner, &id)? else {
                 return Ok(None);
             };
-            append(connection, number, &events).map(Some)
+            append(connection, number, &events)?;
+            sources::put(connection, number, &tools).map(Some)
         });
-        appended.await?.ok_or(StoreError::Gone)
+        written.await?.ok_or(StoreError::Gone)
     }
 
-    /// Stores the end of a background response, with a delivery to each of its webhooks. Returns
-    /// the webhooks for which too many deliveries wait already.
+    /// Stores the end of a background response, with what webhooks are told of it. Returns the
+    /// webhooks for which too many deliveries wait already.
     pub async fn finish_job(&self, job: EndedJob) -> Result<Vec<String>, StoreError> {
         let finished = self.change(move |connection| {
             let response = &job.response;
@@ -210,9 +213,28 @@ impl Store {
                  WHERE response = ?1",
             )?;
             end.execute(params![number, job.now_ms, job.was_interrupted])?;
-            deliveries::create(connection, number, &job.webhooks, job.now_ms / 1_000).map(Some)
+            deliveries::create(connection, number, &job.deliveries, job.now_ms / 1_000).map(Some)
         });
         finished.await?.ok_or(StoreError::Gone)
+    }
+
+    /// Stores what webhooks are told of a background response, whether or not it has ended. `now` is
+    /// in seconds since 1970. Returns the webhooks for which too many deliveries wait already.
+    pub async fn add_deliveries(
+        &self,
+        owner: &str,
+        id: &str,
+        deliveries: Vec<NewDelivery>,
+        now: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        let (owner, id) = (owner.to_owned(), id.to_owned());
+        let added = self.change(move |connection| {
+            let Some(number) = number_of(connection, &owner, &id)? else {
+                return Ok(None);
+            };
+            deliveries::create(connection, number, &deliveries, now).map(Some)
+        });
+        added.await?.ok_or(StoreError::Gone)
     }
 
     /// The jobs that have not ended, of all owners, the oldest first: the owner and the id of each.

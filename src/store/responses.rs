@@ -7,7 +7,7 @@ use super::conversations;
 use super::error::StoreError;
 use super::reading::StoreRead;
 use super::threads::{self, NewItem, StoredItems, ThreadPlace};
-use super::{SpentRow, Store, ToolRecord, contents, sources, spent};
+use super::{SpentRow, Store, ToolChanges, contents, sources, spent};
 use crate::net::memory::CountedValue;
 
 /// The bytes that the row of a response takes besides its texts, with its places in the indexes.
@@ -91,8 +91,8 @@ pub struct NewResponse {
     pub now: u64,
     /// What its turn has used, if that is to be stored with it.
     pub spent: Option<SpentRow>,
-    /// What tools of the proxy have done for it.
-    pub tools: ToolRecord,
+    /// What tools of the proxy have done for it, if that is not written yet.
+    pub tools: ToolChanges,
 }
 
 impl NewResponse {
@@ -118,7 +118,7 @@ impl NewResponse {
             created,
             now,
             spent: None,
-            tools: ToolRecord::default(),
+            tools: ToolChanges::default(),
         }
     }
 }
@@ -284,7 +284,7 @@ pub(super) fn put(connection: &Connection, response: &NewResponse) -> Result<(),
         response.created,
         response.now
     ])?;
-    sources::put(connection, number, &response.tools)
+    end_tools(connection, number, response)
 }
 
 /// Writes the end of a response whose row is there already, because it runs in the background.
@@ -314,7 +314,17 @@ pub(super) fn finish(
         stored.prefix,
         response.now
     ])?;
-    sources::put(connection, number, &response.tools)
+    end_tools(connection, number, response)
+}
+
+/// Writes what tools have done for a response that has ended.
+fn end_tools(
+    connection: &Connection,
+    number: i64,
+    response: &NewResponse,
+) -> Result<(), StoreError> {
+    sources::put(connection, number, &response.tools)?;
+    sources::interrupt_runs(connection, number, response.now)
 }
 
 /// The bytes that a response takes besides its items, its parameters and its events.
