@@ -469,6 +469,11 @@ async fn webhooks_are_told_that_an_approval_is_wanted(wire: PlayerWire) {
     };
     let asked = session.ask_for_removal().await;
     receiver.wait_requests(2).await;
+    // What is not known to be delivered is sent again after the kill.
+    session
+        .proxy
+        .wait_for_metric("respondent_webhook_attempts_total", "delivered", 2.0)
+        .await;
     let requests = receiver.requests();
     let mut events: Vec<_> = requests.iter().map(checked).collect();
     events.sort();
