@@ -41,6 +41,9 @@ pub(crate) struct WebOptions {
     /// Measure extraction alone, which needs no network
     #[arg(long)]
     extraction: bool,
+    /// Leave extraction out
+    #[arg(long, conflicts_with = "extraction")]
+    streams: bool,
 }
 
 /// Searches that are answered from memory, and the most that one may take, in ms.
@@ -50,7 +53,9 @@ const MAX_CACHED_MS: f64 = 5.0;
 /// Measures and prints tables. Returns false if an event or a page was lost.
 pub(crate) async fn run(options: &WebOptions) -> anyhow::Result<bool> {
     print_line(&measure::machine());
-    extraction::measure()?;
+    if !options.streams {
+        extraction::measure()?;
+    }
     if options.extraction {
         return Ok(true);
     }
