@@ -81,6 +81,12 @@ impl HiddenRounds {
         entries.any(|entry| matches!(entry, HiddenEntry::Hidden(_)))
     }
 
+    /// Whether the client did not see something that followed this entry.
+    fn has_hidden_after(&self, entry: usize) -> bool {
+        let mut entries = self.entries.iter().skip(entry + 1);
+        entries.any(|entry| matches!(entry, HiddenEntry::Hidden(_)))
+    }
+
     /// The same rounds, of which no source is known.
     #[must_use]
     pub fn without_sources(&self) -> Self {
@@ -252,6 +258,11 @@ fn is_answer(item: &Item<'_>) -> bool {
     item.kind == ItemKind::Message && item.role() == "assistant"
 }
 
+/// Whether an item may be a part of an answer without calls of the client.
+fn is_of_answer(item: &Item<'_>) -> bool {
+    is_answer(item) || is_hosted(item) || item.kind == ItemKind::Reasoning
+}
+
 /// Puts the hidden items of all these rounds back into a history that holds what the client got, in
 /// one pass over it.
 pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) {
@@ -274,10 +285,18 @@ pub(crate) fn restore<'a>(rounds: &'a [Arc<HiddenRounds>], turn: &mut Turn<'a>) 
     let mut placed = PlacedEntries::default();
     for (anchor, round) in anchored {
         let first = round.add_insertions(&turn.items, anchor, &mut placed);
-        let (last, _) = anchor;
+        let (last, entry) = anchor;
         // One before the first shown item is also the index of a hidden item.
         let first = shown_before(&turn.items, first).map_or(0, |(index, _)| index);
-        for item in turn.items.get_mut(first..=last).unwrap_or_default() {
+        // An answer that broke off may end within a round of which all is known.
+        let cut_off = if round.has_hidden_after(entry) {
+            let after = turn.items.iter().skip(last + 1);
+            after.take_while(|item| is_of_answer(item)).count()
+        } else {
+            0
+        };
+        let shown = turn.items.get_mut(first..=last + cut_off);
+        for item in shown.unwrap_or_default() {
             item.is_told_elsewhere |= is_hosted(item) && !item.is_of_upstream();
         }
     }
@@ -437,6 +456,52 @@ mod tests {
         ] {
             let found = restored(&history, &entries).join(" ");
             assert_eq!(found, expected, "{history}");
+        }
+    }
+
+    /// Promise: A call that ran in an answer that broke off is told to the model once: by its item,
+    /// or by its round if that had ended.
+    #[test]
+    fn a_call_of_an_answer_that_broke_off_is_told_once() {
+        let item = |id: &str| {
+            json!({"type": "mcp_call", "id": id, "name": "f", "server_label": "s",
+                "arguments": "{}", "output": "x"})
+        };
+        let entries = [
+            hidden(&call("p1")),
+            hidden(&output("p1")),
+            HiddenEntry::Hosted("mcp_1".into()),
+            hidden(&call("p2")),
+            hidden(&call("p3")),
+            hidden(&output("p2")),
+            hidden(&output("p3")),
+            HiddenEntry::Hosted("mcp_3".into()),
+        ];
+        let user = json!({"role": "user", "content": "u"});
+        let items = |ids: &[&str]| {
+            let items = [user.clone()].into_iter();
+            let items = items.chain(ids.iter().map(|id| item(id)));
+            items.chain([user.clone(), item("mcp_9")]).collect()
+        };
+        // The items that are not told by a round.
+        for (shown, known, expected) in [
+            (["mcp_1", "mcp_2"], 8, vec!["mcp_9"]),
+            (["mcp_1", "mcp_2"], 3, vec!["mcp_2", "mcp_9"]),
+            (["mcp_2", "mcp_3"], 8, vec!["mcp_9"]),
+        ] {
+            let history: Vec<Value> = items(&shown);
+            let rounds = HiddenRounds {
+                entries: entries[..known].to_vec(),
+            };
+            let body = json!({"model": "m", "input": history}).to_string();
+            let source = TurnSource::new(body).with_hidden_rounds(vec![Arc::new(rounds)]);
+            let turn = source.turn().unwrap();
+            let told = turn.items.iter().filter(|item| !item.is_told_elsewhere);
+            let told: Vec<_> = told
+                .filter_map(Item::id)
+                .filter(|id| id.starts_with("mcp"))
+                .collect();
+            assert_eq!(told, expected, "{shown:?} {known}");
         }
     }
 

@@ -15,7 +15,7 @@
 //! | [`schema`] | the JSON schema of the configuration, for editors |
 //! | [`report`] | the text that `respondent check` prints |
 //! | [`error`] | the mistakes of a configuration, with file and line |
-//! | [`webhooks`] | who is told that a background response has ended |
+//! | [`webhooks`] | who is told of background responses |
 //! | [`callers`] | host names and origins that may call the server |
 //! | [`clients`] | the clients, with their tokens and limits |
 //! | [`changes`] | what an edit has changed |
@@ -143,7 +143,7 @@ pub struct Config {
     pub vision: VisionConfig,
     /// The MCP servers that requests may name: `[tools.mcp]`.
     pub mcp: McpConfig,
-    /// Whom the server tells that a background response has ended: `[webhooks]`.
+    /// Whom the server tells of background responses: `[webhooks]`.
     pub webhooks: Vec<Webhook>,
     /// Recording of turns for diagnosis and replay: `[capture]`.
     pub capture: CaptureConfig,

@@ -1,4 +1,5 @@
-//! Whom the server tells that a background response has ended: `[webhooks.<name>]`.
+//! Whom the server tells that a background response has ended, or that it wants an approval:
+//! `[webhooks.<name>]`.
 
 use std::path::PathBuf;
 
@@ -52,7 +53,7 @@ impl<'a> From<&'a WebhookSpec> for KeySources<'a> {
     }
 }
 
-/// The end of a background response.
+/// What webhooks are told of a background response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, EnumString, IntoStaticStr)]
 pub enum WebhookEvent {
     /// It was answered completely.
@@ -71,6 +72,10 @@ pub enum WebhookEvent {
     #[serde(rename = "response.cancelled")]
     #[strum(serialize = "response.cancelled")]
     Cancelled,
+    /// A person is asked to approve calls of tools.
+    #[serde(rename = "response.approval_requested")]
+    #[strum(serialize = "response.approval_requested")]
+    ApprovalRequested,
 }
 
 impl WebhookEvent {

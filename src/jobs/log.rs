@@ -20,7 +20,9 @@ use super::items_so_far::ItemsSoFar;
 use super::webhooks::Webhooks;
 use crate::clock::System;
 use crate::net::memory::{MemoryKind, MemoryShare, ProcessMemory};
-use crate::store::{EndedJob, EventBatch, NewResponse, Store, StoreError, StoredOrigin};
+use crate::store::{
+    EndedJob, EventBatch, NewResponse, Store, StoreError, StoredOrigin, ToolChanges,
+};
 use crate::turn::{EventLog, LogFuture};
 
 /// Jobs write at multiples of this time, so that one commit is enough for all of them. In
@@ -257,7 +259,7 @@ impl JobLog {
     pub(super) async fn write_events(&self) {
         loop {
             self.until_write().await;
-            if let Err(error) = self.write().await {
+            if let Err(error) = self.write(ToolChanges::default()).await {
                 tracing::debug!("events of {} cannot be written now: {error}", self.id);
                 self.unwritten.notify_one();
             }
@@ -273,20 +275,23 @@ impl JobLog {
         }
     }
 
-    pub(super) async fn write(&self) -> Result<(), StoreError> {
+    /// Writes the events so far, together with what tools have done.
+    pub(super) async fn write(&self, tools: ToolChanges) -> Result<(), StoreError> {
         let _writing = self.writing.lock().await;
         let batch = {
             let events = self.events.lock();
-            if events.is_ending || events.written >= events.next() {
+            let has_events = events.written < events.next();
+            if events.is_ending || !has_events && tools.is_empty() {
                 return Ok(());
             }
-            events.unwritten()
+            has_events.then(|| events.unwritten())
         };
-        let last = batch.last;
-        let written = self.store.append_events(&self.owner, &self.id, batch).await;
+        let last = batch.as_ref().map(|batch| batch.last);
+        let (owner, id, batch) = (&self.owner, &self.id, batch.unwrap_or_default());
+        let written = self.store.checkpoint(owner, id, batch, tools).await;
         let mut events = self.events.lock();
         events.has_failed = written.is_err();
-        if written.is_ok() {
+        if let Some(last) = last.filter(|_| written.is_ok()) {
             events.mark_written(last);
         }
         drop(events);
@@ -367,13 +372,14 @@ pub(super) async fn store_end(
     last: EventBatch,
     was_interrupted: bool,
 ) -> Result<(), StoreError> {
-    let id = response.id.clone();
+    let now_ms = System.unix_ms();
+    let news = webhooks.news_of_end(response, now_ms / 1_000);
     let ended = EndedJob {
         response: Arc::clone(response),
         events: last,
         was_interrupted,
-        webhooks: webhooks.names_for(response.status),
-        now_ms: System.unix_ms(),
+        deliveries: news.deliveries.clone(),
+        now_ms,
     };
     let refused = match store.finish_job(ended.clone()).await {
         Err(StoreError::Gone) => {
@@ -386,7 +392,7 @@ pub(super) async fn store_end(
         }
         ended => ended?,
     };
-    webhooks.stored(&id, &refused);
+    webhooks.stored(&news, &refused);
     Ok(())
 }
 
@@ -404,12 +410,22 @@ impl EventLog for EngineLog {
         };
         self.0.publish(false);
         self.0.unwritten.notify_one();
-        let write = async || self.0.write().await.is_ok();
+        let write = async || self.0.write(ToolChanges::default()).await.is_ok();
         waits.then(|| Box::pin(write()) as LogFuture<'l>)
     }
 
-    fn keep(&self) -> Option<LogFuture<'_>> {
-        Some(Box::pin(async { self.0.write().await.is_ok() }))
+    fn checkpoint(&self, tools: ToolChanges) -> LogFuture<'_> {
+        let written = self.0.write(tools);
+        Box::pin(async {
+            let written = written.await;
+            if let Err(error) = &written {
+                tracing::debug!(
+                    "what tools did for {} cannot be written: {error}",
+                    self.0.id
+                );
+            }
+            written.is_ok()
+        })
     }
 
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l> {
@@ -512,14 +528,14 @@ mod tests {
         let waited = test.wait().await;
         assert!((251..=501).contains(&waited), "{waited} ms");
         assert_eq!(test.written().await, "");
-        test.log.write().await.unwrap();
+        test.log.write(ToolChanges::default()).await.unwrap();
         assert_eq!(test.written().await, "small\n");
 
         test.append("small");
         test.append(&"a".repeat(WRITE_BYTES - "small\n\n".len()));
         let waited = test.wait().await;
         assert!((1..=251).contains(&waited), "{waited} ms");
-        test.log.write().await.unwrap();
+        test.log.write(ToolChanges::default()).await.unwrap();
 
         // One byte too few, with the line end.
         test.append(&"a".repeat(WRITE_BYTES - 2));
@@ -531,10 +547,10 @@ mod tests {
     async fn the_last_events_are_written_with_the_response() {
         let test = TestLog::new().await;
         test.append("first");
-        test.log.write().await.unwrap();
+        test.log.write(ToolChanges::default()).await.unwrap();
         test.append("last");
         test.log.push_last(&EventBuffer::default());
-        test.log.write().await.unwrap();
+        test.log.write(ToolChanges::default()).await.unwrap();
         assert_eq!(test.written().await, "first\n");
         let status = ResponseStatus::Failed;
         let response = NewResponse::without_items(OWNER, ID, 0, text(), status, 0);

@@ -8,7 +8,7 @@
 //! | `log` | the events of a job, in memory and on their way to the disk |
 //! | `viewer` | a client that reads the events of a job, live or from the disk |
 //! | `recovery` | the jobs that an earlier process has left |
-//! | `webhooks` | tells others that jobs have ended |
+//! | `webhooks` | tells others that jobs have ended, or that people are asked for approvals |
 //!
 //! A job is claimed on the disk before its first request to a provider, so that no job runs
 //! twice. When the process ends in the middle, its next start ends the job as failed.
@@ -22,3 +22,4 @@ mod viewer;
 mod webhooks;
 
 pub use queue::{CancelOutcome, JobCounts, JobQueue};
+pub use webhooks::ApprovalRequest;

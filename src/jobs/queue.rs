@@ -7,6 +7,7 @@ use std::time::Duration;
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::stored_end::{end_stored, write_terminal_event};
 use adapters::responses::event_buffer::EventBuffer;
+use adapters::responses::request::TurnSource;
 use adapters::workflow::{WorkflowProgress, WorkflowRun};
 use axum::body::Body;
 use axum::response::IntoResponse;
@@ -413,7 +414,7 @@ impl SharedQueue {
             memory.set(job.request.len().saturating_mul(3));
         }
         let (text, origin, input) = if let Some(job) = job {
-            let (origin, input) = requested(job.request, id);
+            let (origin, input) = requested(&TurnSource::new(job.request), id);
             (job.text, origin, input)
         } else {
             // One that was deleted has nothing but its id.

@@ -19,9 +19,9 @@ use crate::clock::{Clock, System};
 use crate::net::memory::{CountedValue, MemoryKind};
 use crate::store::{
     EventBatch, JobState, NewItem, NewResponse, ResponseText, StoreError, StoredOrigin,
-    UnfinishedJob,
+    ToolChanges, UnfinishedJob,
 };
-use crate::turn::{EventLog as _, ResponseIdentity, ResumedResponse};
+use crate::turn::{EventLog as _, ResponseIdentity, ResumedResponse, Session};
 
 /// What the client reads of a job that the end of the process has ended.
 const INTERRUPTED: &str = "The server ended while it answered this request, so the answer is not complete: send the request again.";
@@ -108,8 +108,9 @@ impl SharedQueue {
         }
         let log = Arc::new(log);
         EngineLog(Arc::clone(&log)).append(&closing, closing.len());
-        log.write().await?;
-        if self.store.queue_again(&job.owner, &job.id).await? {
+        log.write(ToolChanges::default()).await?;
+        if let Some(places) = self.store.queue_again(&job.owner, &job.id).await? {
+            resumed.tool_places = places;
             self.wait_for_turn(&job, log, Some(resumed));
         }
         Ok(())
@@ -189,9 +190,14 @@ impl SharedQueue {
         };
         let rest = text.rest();
         write_terminal_event(status, sequence, &text.head, &texts, &rest, &mut last);
-        let (origin, input) = requested(job.request, &job.id);
+        let source = TurnSource::new(job.request);
+        // By its session the next turn finds what tools have returned in the rounds that ended.
+        let session = Session::of_stored_request(&job.headers, &job.owner, &source);
+        let session = session.map_or_else(|| job.id.clone(), |session| session.id);
+        let (origin, input) = requested(&source, &job.id);
         let (created, now) = (job.created, System.unix());
         let response = NewResponse {
+            session,
             origin,
             input,
             output: items
@@ -223,9 +229,8 @@ impl SharedQueue {
 }
 
 /// What a stored request continues, and the items that it has itself.
-pub(super) fn requested(request: String, id: &str) -> (StoredOrigin, Vec<NewItem>) {
-    let source = TurnSource::new(request);
-    let origin = match continuation(&source) {
+pub(super) fn requested(source: &TurnSource, id: &str) -> (StoredOrigin, Vec<NewItem>) {
+    let origin = match continuation(source) {
         None => StoredOrigin::Nothing,
         Some(Continuation::Response(id)) => StoredOrigin::Response(id),
         Some(Continuation::Conversation(id)) => StoredOrigin::BesideConversation(id),

@@ -15,7 +15,8 @@ use crate::clock::milliseconds;
 use crate::log;
 use crate::net::blocking::block_in_place_if_large;
 use crate::store::{
-    NewItem, NewResponse, PausedRun, ResponseText, SpentRow, StoreError, StoredOrigin, ToolRecord,
+    NewItem, NewResponse, PausedRun, ResponseText, SpentRow, StoreError, StoredOrigin, ToolChanges,
+    ToolRecord,
 };
 
 /// A turn that is stored when it ends. Made when the turn is prepared, dropped with it.
@@ -74,7 +75,7 @@ impl StoredTurn {
         let own = block_in_place_if_large(bytes, || self.source.own_items(&response.id));
         let own = own.unwrap_or_default();
         let began = Instant::now();
-        let tools = self.tool_record(&own, now);
+        let tools = self.last_changes(&own, now);
         log::turn_stage("sources", began.elapsed(), &self.request_id);
         let prefixes = own.iter().map(|item| item.prefix).collect();
         let input = own.into_iter().map(NewItem::from);
@@ -112,18 +113,28 @@ impl StoredTurn {
         }
     }
 
-    /// What is stored of the tools of the turn, and of the sources that its input names.
-    fn tool_record(&self, own: &[OwnItem], now: u64) -> ToolRecord {
+    /// What is not written yet of what tools have done, at the time `now`, in seconds since 1970.
+    pub fn tool_changes(&self, now: u64) -> ToolChanges {
+        self.with_times(self.tools.unwritten(), now)
+    }
+
+    /// The same when the turn ends, with the sources that its input names.
+    fn last_changes(&self, own: &[OwnItem], now: u64) -> ToolChanges {
         let mut record = self.tools.clone();
-        let began = (now * 1000).saturating_sub(milliseconds(self.began.elapsed()));
-        for run in &mut record.runs {
-            run.started_ms += began;
-            run.ended_ms += began;
-        }
         for source in input_sources(own) {
             record.add(&source.url.clone(), source);
         }
-        record
+        self.with_times(record.unwritten(), now)
+    }
+
+    /// The changes with times since 1970.
+    fn with_times(&self, mut changes: ToolChanges, now: u64) -> ToolChanges {
+        let began = (now * 1000).saturating_sub(milliseconds(self.began.elapsed()));
+        for (_, run) in &mut changes.runs {
+            run.started_ms += began;
+            run.ended_ms += began;
+        }
+        changes
     }
 }
 

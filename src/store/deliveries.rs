@@ -1,6 +1,6 @@
-//! The background responses that have ended and that a webhook has not been told of yet.
+//! What webhooks have not been told yet of background responses.
 //!
-//! A delivery is stored with the end of its response, in one transaction, and goes with the
+//! A delivery of the end of a response is stored with that, in one transaction. All go with their
 //! response.
 
 use rusqlite::{Connection, params};
@@ -11,17 +11,30 @@ use crate::net::LOCAL_OWNER;
 /// The most deliveries of one webhook that wait; further ones are not stored.
 const MAX_WAITING: u64 = 10_000;
 
+/// An event that a webhook is to be told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDelivery {
+    /// The name of the webhook.
+    pub webhook: String,
+    /// The id of the event, the same for all webhooks.
+    pub event: String,
+    /// The event as JSON.
+    pub body: String,
+}
+
 /// A delivery that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingDelivery {
     /// The number of the row of the response.
     pub response: i64,
     /// The id of the response.
-    pub id: String,
-    /// The status of the response, which is final.
-    pub status: String,
-    /// When the response ended, in seconds since 1970.
-    pub ended: u64,
+    pub response_id: String,
+    /// The id of the event.
+    pub event: String,
+    /// The event as JSON, the same in each attempt.
+    pub body: String,
+    /// When it happened, in seconds since 1970.
+    pub created: u64,
     /// How often it was tried.
     pub attempts: u32,
     /// When it is tried next, in seconds since 1970.
@@ -39,14 +52,14 @@ impl Store {
         self.read_small(LOCAL_OWNER, move |reading, _| {
             let mut select = reading.prepare_cached(SELECT_NEXT)?;
             let rows = select.query_map(params![webhook, limit], |row| {
-                let ended_ms: u64 = row.get(3)?;
                 Ok(WaitingDelivery {
                     response: row.get(0)?,
-                    id: row.get(1)?,
-                    status: row.get(2)?,
-                    ended: ended_ms / 1_000,
-                    attempts: row.get(4)?,
-                    due: row.get(5)?,
+                    response_id: row.get(1)?,
+                    event: row.get(2)?,
+                    body: row.get(3)?,
+                    created: row.get(4)?,
+                    attempts: row.get(5)?,
+                    due: row.get(6)?,
                 })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
@@ -62,13 +75,18 @@ impl Store {
     }
 
     /// Deletes a delivery, because it was taken or given up.
-    pub async fn end_delivery(&self, webhook: &str, response: i64) -> Result<(), StoreError> {
-        let webhook = webhook.to_owned();
+    pub async fn end_delivery(
+        &self,
+        webhook: &str,
+        delivery: &WaitingDelivery,
+    ) -> Result<(), StoreError> {
+        let (webhook, response) = (webhook.to_owned(), delivery.response);
+        let event = delivery.event.clone();
         self.write_with(move |writer| {
-            let mut delete = writer
-                .connection
-                .prepare_cached("DELETE FROM deliveries WHERE response = ?1 AND webhook = ?2")?;
-            delete.execute(params![response, webhook])?;
+            let mut delete = writer.connection.prepare_cached(
+                "DELETE FROM deliveries WHERE response = ?1 AND webhook = ?2 AND event = ?3",
+            )?;
+            delete.execute(params![response, webhook, event])?;
             Ok(())
         })
         .await
@@ -78,16 +96,18 @@ impl Store {
     pub async fn postpone_delivery(
         &self,
         webhook: &str,
-        response: i64,
+        delivery: &WaitingDelivery,
         attempts: u32,
         due: u64,
     ) -> Result<(), StoreError> {
-        let webhook = webhook.to_owned();
+        let (webhook, response) = (webhook.to_owned(), delivery.response);
+        let event = delivery.event.clone();
         self.write_with(move |writer| {
             let mut update = writer.connection.prepare_cached(
-                "UPDATE deliveries SET attempts = ?3, due = ?4 WHERE response = ?1 AND webhook = ?2",
+                "UPDATE deliveries SET attempts = ?4, due = ?5
+                 WHERE response = ?1 AND webhook = ?2 AND event = ?3",
             )?;
-            update.execute(params![response, webhook, attempts, due])?;
+            update.execute(params![response, webhook, event, attempts, due])?;
             Ok(())
         })
         .await
@@ -96,30 +116,34 @@ impl Store {
 
 /// The deliveries of a webhook that are due first.
 pub(super) const SELECT_NEXT: &str =
-    "SELECT deliveries.response, responses.id, responses.status, jobs.ended, attempts, due
-     FROM deliveries
-         JOIN responses ON responses.number = deliveries.response
-         JOIN jobs ON jobs.response = deliveries.response
-     WHERE webhook = ?1 AND jobs.ended IS NOT NULL ORDER BY due LIMIT ?2";
+    "SELECT response, responses.id, event, body, deliveries.created, attempts, due
+     FROM deliveries JOIN responses ON responses.number = deliveries.response
+     WHERE webhook = ?1 ORDER BY due LIMIT ?2";
 
-/// Stores a delivery to each of these webhooks, due at once. Returns those for which too many wait
-/// already.
+/// Stores deliveries, due at once. Returns the webhooks for which too many wait already.
 pub(super) fn create(
     connection: &Connection,
     response: i64,
-    webhooks: &[String],
+    deliveries: &[NewDelivery],
     now: u64,
 ) -> Result<Vec<String>, StoreError> {
     let mut refused = Vec::new();
-    for webhook in webhooks {
-        if waiting(connection, webhook)? >= MAX_WAITING {
-            refused.push(webhook.clone());
+    for delivery in deliveries {
+        if waiting(connection, &delivery.webhook)? >= MAX_WAITING {
+            refused.push(delivery.webhook.clone());
             continue;
         }
         let mut insert = connection.prepare_cached(
-            "INSERT INTO deliveries (response, webhook, attempts, due) VALUES (?1, ?2, 0, ?3)",
+            "INSERT OR IGNORE INTO deliveries
+                 (response, webhook, event, body, created, attempts, due)
+             VALUES (?1, ?2, ?3, ?4, ?5, 0, ?5)",
         )?;
-        insert.execute(params![response, webhook, now])?;
+        let NewDelivery {
+            webhook,
+            event,
+            body,
+        } = delivery;
+        insert.execute(params![response, webhook, event, body, now])?;
     }
     Ok(refused)
 }
@@ -143,10 +167,14 @@ mod tests {
                 "PRAGMA foreign_keys = OFF;
                  WITH RECURSIVE numbers (n) AS
                      (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MAX_WAITING} - 1)
-                 INSERT INTO deliveries SELECT n, 'down', 3, 0 FROM numbers;"
+                 INSERT INTO deliveries SELECT n, 'down', 'evt_1', '{{}}', 0, 3, 0 FROM numbers;"
             ))
             .unwrap();
-        let both = ["down".to_owned(), "up".to_owned()];
+        let both = ["down", "up"].map(|webhook| NewDelivery {
+            webhook: webhook.to_owned(),
+            event: "evt_2".to_owned(),
+            body: "{}".to_owned(),
+        });
         let last = i64::try_from(MAX_WAITING).unwrap();
         assert!(create(&connection, last, &both, 7).unwrap().is_empty());
         assert_eq!(create(&connection, last + 1, &both, 7).unwrap(), ["down"]);

@@ -9,7 +9,7 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::reading::StoreRead;
 use super::responses::{NewResponse, ResponseText, find, finish, text_bytes};
-use super::{Store, StoreError, contents, deliveries};
+use super::{NewDelivery, Store, StoreError, ToolChanges, contents, deliveries, sources};
 use crate::net::memory::CountedValue;
 use crate::net::{LOCAL_OWNER, Owner, local_owner};
 
@@ -114,8 +114,8 @@ pub struct EndedJob {
     pub events: EventBatch,
     /// The process ended before the job did: clients may have seen events that were not written.
     pub was_interrupted: bool,
-    /// The webhooks that are told of it.
-    pub webhooks: Vec<String>,
+    /// What webhooks are told of it.
+    pub deliveries: Vec<NewDelivery>,
     /// Now, in milliseconds since 1970.
     pub now_ms: u64,
 }
@@ -177,41 +177,52 @@ impl Store {
         .await
     }
 
-    /// Lets a job that an earlier process had begun be taken again; false if there is none.
-    pub async fn queue_again(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
+    /// Lets a job that an earlier process had begun be taken again, and returns how many sources and
+    /// calls of tools are written of it; `None` if there is no such job.
+    pub async fn queue_again(
+        &self,
+        owner: &str,
+        id: &str,
+    ) -> Result<Option<(usize, usize)>, StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.change(move |connection| {
             let Some(number) = number_of(connection, &owner, &id)? else {
-                return Ok(false);
+                return Ok(None);
             };
             let mut queue = connection.prepare_cached(
                 "UPDATE jobs SET state = 'queued', started = NULL
                  WHERE response = ?1 AND state IN ('queued', 'running')",
             )?;
-            Ok(queue.execute([number])? > 0)
+            if queue.execute([number])? == 0 {
+                return Ok(None);
+            }
+            sources::count(connection, number).map(Some)
         })
         .await
     }
 
-    /// Appends events to the log of a response. They are on the disk when this returns.
-    pub async fn append_events(
+    /// Appends events to the log of a response that goes on, and writes what its tools have done,
+    /// together or not at all. Both are on the disk when this returns.
+    pub async fn checkpoint(
         &self,
         owner: &str,
         id: &str,
         events: EventBatch,
+        tools: ToolChanges,
     ) -> Result<(), StoreError> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        let appended = self.change(move |connection| {
+        let written = self.change(move |connection| {
             let Some(number) = number_of(connection, &owner, &id)? else {
                 return Ok(None);
             };
-            append(connection, number, &events).map(Some)
+            append(connection, number, &events)?;
+            sources::put(connection, number, &tools).map(Some)
         });
-        appended.await?.ok_or(StoreError::Gone)
+        written.await?.ok_or(StoreError::Gone)
     }
 
-    /// Stores the end of a background response, with a delivery to each of its webhooks. Returns
-    /// the webhooks for which too many deliveries wait already.
+    /// Stores the end of a background response, with what webhooks are told of it. Returns the
+    /// webhooks for which too many deliveries wait already.
     pub async fn finish_job(&self, job: EndedJob) -> Result<Vec<String>, StoreError> {
         let finished = self.change(move |connection| {
             let response = &job.response;
@@ -226,7 +237,7 @@ impl Store {
                  WHERE response = ?1",
             )?;
             end.execute(params![number, job.now_ms, job.was_interrupted])?;
-            deliveries::create(connection, number, &job.webhooks, job.now_ms / 1_000).map(Some)
+            deliveries::create(connection, number, &job.deliveries, job.now_ms / 1_000).map(Some)
         });
         finished.await?.ok_or(StoreError::Gone)
     }

@@ -97,7 +97,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use batch::ArtifactBatch;
 pub use conversations::{ItemListOf, ListPage, ListedItems, StoredConversation};
 pub use data_dir::{DataDir, DataDirInUse};
-pub use deliveries::WaitingDelivery;
+pub use deliveries::{NewDelivery, WaitingDelivery};
 pub use error::{OpenError, StoreError, UnusableStore};
 pub use expiry::{ExpiryStep, ResponseLimits};
 pub use hidden_rounds::MAX_HIDDEN_ROUNDS;
@@ -113,7 +113,7 @@ pub use responses::{NewResponse, ResponseText, StoredHistory, StoredOrigin, Stor
 pub use session_table::SessionRow;
 pub use sources::{
     ListedSources, MAX_BODY_CHARS, MAX_SOURCES, NewSource, NewToolRun, SourceStatus, StoredSource,
-    ToolRecord,
+    ToolChanges, ToolRecord, ToolRunStatus,
 };
 pub use spent::SpentRow;
 pub use sweep::{SweepLimits, SweepStep};

@@ -7,7 +7,7 @@ use super::conversations;
 use super::error::StoreError;
 use super::reading::StoreRead;
 use super::threads::{self, NewItem, StoredItems, ThreadPlace};
-use super::{PausedRun, SpentRow, Store, ToolRecord, contents, sources, spent, workflow_runs};
+use super::{PausedRun, SpentRow, Store, ToolChanges, contents, sources, spent, workflow_runs};
 use crate::net::memory::CountedValue;
 
 /// The bytes that the row of a response takes besides its texts, with its places in the indexes.
@@ -91,8 +91,8 @@ pub struct NewResponse {
     pub now: u64,
     /// What its turn has used, if that is to be stored with it.
     pub spent: Option<SpentRow>,
-    /// What tools of the proxy have done for it.
-    pub tools: ToolRecord,
+    /// What tools of the proxy have done for it, if that is not written yet.
+    pub tools: ToolChanges,
     /// The run of a workflow that goes on once a person has decided.
     pub paused: Option<PausedRun>,
 }
@@ -120,7 +120,7 @@ impl NewResponse {
             created,
             now,
             spent: None,
-            tools: ToolRecord::default(),
+            tools: ToolChanges::default(),
             paused: None,
         }
     }
@@ -287,8 +287,7 @@ pub(super) fn put(connection: &Connection, response: &NewResponse) -> Result<(),
         response.created,
         response.now
     ])?;
-    workflow_runs::put(connection, number, response)?;
-    sources::put(connection, number, &response.tools)
+    end_tools(connection, number, response)
 }
 
 /// Writes the end of a response whose row is there already, because it runs in the background.
@@ -318,8 +317,18 @@ pub(super) fn finish(
         stored.prefix,
         response.now
     ])?;
+    end_tools(connection, number, response)
+}
+
+/// Writes what tools have done for a response that has ended.
+fn end_tools(
+    connection: &Connection,
+    number: i64,
+    response: &NewResponse,
+) -> Result<(), StoreError> {
     workflow_runs::put(connection, number, response)?;
-    sources::put(connection, number, &response.tools)
+    sources::put(connection, number, &response.tools)?;
+    sources::interrupt_runs(connection, number, response.now)
 }
 
 /// The bytes that a response takes besides its items, its parameters and its events.

@@ -1,6 +1,10 @@
 //! What was found and read for a response, and the calls of tools of the proxy that did it. Both
-//! are written with the response and deleted with it. No prompt is made of them.
+//! are written with the response, those of a background response while it goes on, and deleted with
+//! it. No prompt is made of them.
 
+use std::collections::BTreeSet;
+
+use adapters::responses::assembler::CALL_INTERRUPTED;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use strum::{EnumString, IntoStaticStr};
 use url::Url;
@@ -101,6 +105,25 @@ impl NewSource {
     }
 }
 
+/// What became of a call of a tool that runs in the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum ToolRunStatus {
+    /// It has effects, and is about to begin or goes on.
+    Running,
+    /// It has a result.
+    Completed,
+    /// It failed.
+    Failed,
+    /// It was not run.
+    Skipped,
+    /// It got the result of an equal call.
+    Repeated,
+}
+
+/// What is stored of a call that ran when its answer ended, or when the process did.
+const INTERRUPTED: &str = "interrupted";
+
 /// A call of a tool that runs in the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewToolRun {
@@ -110,8 +133,8 @@ pub struct NewToolRun {
     pub call_id: String,
     /// The name of the tool.
     pub name: String,
-    /// `completed`, `failed`, `skipped`, or `repeated` if it got the result of an equal call.
-    pub status: &'static str,
+    /// What became of it.
+    pub status: ToolRunStatus,
     /// When it began and ended, in milliseconds since 1970.
     pub started_ms: u64,
     /// See `started_ms`.
@@ -133,9 +156,73 @@ pub struct ToolRecord {
     pub sources: Vec<NewSource>,
     /// The calls, in their order.
     pub runs: Vec<NewToolRun>,
+    /// The places of the sources that are not written as they are now.
+    unwritten_sources: BTreeSet<usize>,
+    /// How many of the calls are written, and have ended.
+    written_runs: usize,
+    /// How many sources and calls an earlier process has written.
+    places_before: (usize, usize),
+}
+
+/// What is to be written of a [`ToolRecord`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolChanges {
+    /// Sources with their places, from 0.
+    pub sources: Vec<(usize, NewSource)>,
+    /// Calls with their places, from 0.
+    pub runs: Vec<(usize, NewToolRun)>,
+}
+
+impl ToolChanges {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty() && self.runs.is_empty()
+    }
 }
 
 impl ToolRecord {
+    /// Adds a call, or the end of the last one if that runs.
+    pub fn put_run(&mut self, run: NewToolRun) {
+        let is_it = |last: &&mut NewToolRun| {
+            last.status == ToolRunStatus::Running && last.call_id == run.call_id
+        };
+        match self.runs.last_mut().filter(is_it) {
+            Some(last) => *last = run,
+            None => self.runs.push(run),
+        }
+    }
+
+    /// A record that goes on after these numbers of sources and calls, which an earlier process has
+    /// written.
+    pub fn after(places_before: (usize, usize)) -> Self {
+        Self {
+            places_before,
+            ..Self::default()
+        }
+    }
+
+    /// What is not written yet.
+    pub fn unwritten(&self) -> ToolChanges {
+        let sources = self.unwritten_sources.iter();
+        let (first_source, first_run) = self.places_before;
+        let sources =
+            sources.filter_map(|at| Some((first_source + at, self.sources.get(*at)?.clone())));
+        let runs = self.runs.iter().enumerate().skip(self.written_runs);
+        ToolChanges {
+            sources: sources.collect(),
+            runs: runs
+                .map(|(at, run)| (first_run + at, run.clone()))
+                .collect(),
+        }
+    }
+
+    /// What [`Self::unwritten`] has returned is written, and nothing was added meanwhile.
+    pub fn mark_written(&mut self) {
+        self.unwritten_sources.clear();
+        let has_ended = |run: &NewToolRun| run.status != ToolRunStatus::Running;
+        self.written_runs = self.runs.iter().take_while(|run| has_ended(run)).count();
+    }
+
     /// Adds a source, or what is new of one that is there. `asked` is the address under which a
     /// page was asked for. Returns its place, unless there are too many or its address is too long.
     pub fn add(&mut self, asked: &str, source: NewSource) -> Option<usize> {
@@ -164,6 +251,7 @@ impl ToolRecord {
                 shown: known.shown.take(),
                 ..source
             };
+            self.unwritten_sources.insert(at);
         }
         Some(at)
     }
@@ -172,19 +260,23 @@ impl ToolRecord {
     /// of the last one that was only found.
     fn add_new(&mut self, source: NewSource) -> Option<usize> {
         if self.sources.len() < MAX_SOURCES {
+            let at = self.sources.len();
             self.sources.push(source);
-            return Some(self.sources.len() - 1);
+            self.unwritten_sources.insert(at);
+            return Some(at);
         }
         let is_found = |known: &NewSource| known.status == SourceStatus::Found;
         let at = self.sources.iter().rposition(is_found);
         let at = at.filter(|_| source.status == SourceStatus::Read)?;
         *self.sources.get_mut(at)? = source;
+        self.unwritten_sources.insert(at);
         Some(at)
     }
 
     /// Keeps what the model saw of a source, behind what it saw of it before.
     pub fn add_shown(&mut self, at: usize, text: &str) {
         if let Some(source) = self.sources.get_mut(at) {
+            self.unwritten_sources.insert(at);
             match &mut source.shown {
                 Some(shown) => {
                     shown.push_str("\n\n");
@@ -331,27 +423,41 @@ fn list(
     Ok(Some(ListedSources { sources, has_more }))
 }
 
-/// Writes what tools have done for a response that is written in the same transaction.
+/// The bytes of all sources and calls of response ?1.
+const SELECT_BYTES: &str = "SELECT
+    (SELECT coalesce(sum(?2 + octet_length(url) + octet_length(title)
+        + coalesce(octet_length(error), 0) + coalesce(octet_length(body), 0)
+        + coalesce(octet_length(shown), 0)), 0) FROM sources WHERE response = ?1)
+    + (SELECT coalesce(sum(?2 + coalesce(octet_length(attempts), 0)), 0)
+        FROM tool_runs WHERE response = ?1)";
+
+fn bytes_of(connection: &Connection, response: i64) -> Result<i64, StoreError> {
+    let mut select = connection.prepare_cached(SELECT_BYTES)?;
+    Ok(select.query_row(params![response, ROW_BASE], |row| row.get(0))?)
+}
+
+/// Writes what tools have done for a response, in place of what was written of the same sources and
+/// calls before.
 pub(super) fn put(
     connection: &Connection,
     response: i64,
-    record: &ToolRecord,
+    changes: &ToolChanges,
 ) -> Result<(), StoreError> {
-    if record.sources.is_empty() && record.runs.is_empty() {
+    if changes.is_empty() {
         return Ok(());
     }
+    let before = bytes_of(connection, response)?;
     let mut insert = connection.prepare_cached(
-        "INSERT INTO sources (response, place, call_id, url, title, domain, status, error,
-                              relevance, low_relevance, body, chars, sha256, artifact_id, shown)
+        "INSERT OR REPLACE INTO sources
+             (response, place, call_id, url, title, domain, status, error, relevance,
+              low_relevance, body, chars, sha256, artifact_id, shown)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
-    let mut bytes = 0;
-    for (place, source) in (1_i64..).zip(&record.sources) {
-        bytes += source.bytes();
+    for (at, source) in &changes.sources {
         let status: &str = source.status.into();
         insert.execute(params![
             response,
-            place,
+            at + 1,
             source.call_id,
             source.url,
             source.title,
@@ -368,19 +474,20 @@ pub(super) fn put(
         ])?;
     }
     let mut insert = connection.prepare_cached(
-        "INSERT INTO tool_runs (response, place, round, call_id, name, status, started, ended,
-                                bytes, artifact_id, error, attempts)
+        "INSERT OR REPLACE INTO tool_runs
+             (response, place, round, call_id, name, status, started, ended, bytes, artifact_id,
+              error, attempts)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?;
-    for (place, run) in (1_i64..).zip(&record.runs) {
-        bytes += ROW_BASE + run.attempts.as_ref().map_or(0, String::len);
+    for (at, run) in &changes.runs {
+        let status: &str = run.status.into();
         insert.execute(params![
             response,
-            place,
+            at + 1,
             run.round,
             run.call_id,
             run.name,
-            run.status,
+            status,
             run.started_ms,
             run.ended_ms,
             run.bytes,
@@ -389,8 +496,41 @@ pub(super) fn put(
             run.attempts
         ])?;
     }
+    let after = bytes_of(connection, response)?;
     connection
         .prepare_cached("UPDATE responses SET bytes = bytes + ?2 WHERE number = ?1")?
-        .execute(params![response, bytes])?;
+        .execute(params![response, after - before])?;
+    Ok(())
+}
+
+/// How many sources and calls are written of a response.
+pub(super) fn count(connection: &Connection, response: i64) -> Result<(usize, usize), StoreError> {
+    let mut count = connection.prepare_cached(
+        "SELECT (SELECT count(*) FROM sources WHERE response = ?1),
+                (SELECT count(*) FROM tool_runs WHERE response = ?1)",
+    )?;
+    Ok(count.query_row([response], |row| Ok((row.get(0)?, row.get(1)?)))?)
+}
+
+/// Ends the calls of a response that has ended: one that ran was cut off. `now` is in seconds since
+/// 1970.
+pub(super) fn interrupt_runs(
+    connection: &Connection,
+    response: i64,
+    now: u64,
+) -> Result<(), StoreError> {
+    let running: &str = ToolRunStatus::Running.into();
+    connection
+        .prepare_cached(
+            "UPDATE tool_runs SET status = ?3, error = ?4, ended = max(started, ?5)
+             WHERE response = ?1 AND status = ?2",
+        )?
+        .execute(params![
+            response,
+            running,
+            INTERRUPTED,
+            CALL_INTERRUPTED,
+            now.saturating_mul(1_000)
+        ])?;
     Ok(())
 }

@@ -13,7 +13,7 @@ mod transfer;
 use rusqlite::Connection;
 
 use super::responses::put;
-use super::{NewItem, NewResponse, ResponseText, StoredConversation, StoredOrigin, ToolRecord};
+use super::{NewItem, NewResponse, ResponseText, StoredConversation, StoredOrigin, ToolChanges};
 
 /// The owner of what a test stores.
 const OWNER: &str = "me";
@@ -45,7 +45,7 @@ fn response(id: &str, origin: StoredOrigin, input: &[&str], output: &[&str]) -> 
         created: 0,
         now: 0,
         spent: None,
-        tools: ToolRecord::default(),
+        tools: ToolChanges::default(),
         paused: None,
     }
 }

@@ -20,7 +20,7 @@ use super::workflow::ResumedResponse;
 use crate::net::AdmittedBy;
 use crate::net::memory::MemoryShare;
 use crate::responses::BusyConversation;
-use crate::store::{NewResponse, ResponseText};
+use crate::store::{NewResponse, ResponseText, ToolChanges};
 
 /// Takes the requests for background responses and runs them later. Part of the service; a replay
 /// has none.
@@ -103,6 +103,10 @@ struct UnreadLog;
 impl EventLog for UnreadLog {
     fn append<'l>(&'l self, _: &EventBuffer, _: usize) -> Option<LogFuture<'l>> {
         None
+    }
+
+    fn checkpoint(&self, _: ToolChanges) -> LogFuture<'_> {
+        Box::pin(ready(true))
     }
 
     fn finish<'l>(&'l self, _: &'l EventBuffer, _: NewResponse) -> LogFuture<'l> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use adapters::responses::client_event::CODEX_METADATA;
+use adapters::responses::request::TurnSource;
 use adapters::turn::{Item, ItemKind, Turn};
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -11,6 +12,7 @@ use serde_json::value::RawValue;
 use strum::{EnumString, IntoStaticStr};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::background::restored_headers;
 use crate::net::bounded_id;
 
 /// What Codex says about a turn.
@@ -232,6 +234,13 @@ impl Session {
         }
     }
 
+    /// The session of a background response that an earlier process has begun: `headers` are those
+    /// that are stored with its request. `None` if the request cannot be read.
+    pub fn of_stored_request(headers: &str, owner: &str, source: &TurnSource) -> Option<Self> {
+        let caller = Caller::from_headers(&restored_headers(headers));
+        Some(Self::from_turn(&caller, owner, &source.turn().ok()?))
+    }
+
     /// The turn continues a stored one, which was in this session.
     pub(super) fn continue_stored(&mut self, session: &str) {
         session.clone_into(&mut self.id);
@@ -257,7 +266,6 @@ fn hash_of_parts(parts: [Option<&str>; 4]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use adapters::responses::request::TurnSource;
     use http::HeaderValue;
 
     use super::*;

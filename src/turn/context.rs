@@ -131,6 +131,13 @@ impl TurnContext {
         })
     }
 
+    /// How many sources and calls of tools an earlier process has stored of the turn's response.
+    pub(super) fn written_tool_places(&self) -> (usize, usize) {
+        let job = self.job.as_ref();
+        job.and_then(|job| job.resumed.lock().as_ref().map(|it| it.tool_places))
+            .unwrap_or_default()
+    }
+
     /// A random number from 0 to 1.
     pub fn jitter(&self) -> f64 {
         let bits = u32::try_from(self.environment.random.bits() & 0xFFFF_FFFF).unwrap_or(0);

@@ -37,7 +37,7 @@ pub(super) use answer::{Answer, AnswerParts};
 pub(super) use approved::ApprovedCalls;
 pub(super) use round::Round;
 pub(super) use tool_loop::ToolLoop;
-pub(super) use tools::run_call;
+pub(super) use tools::{run_call, status_of};
 
 /// When a stream sends something although the provider is silent.
 #[derive(Clone, Copy, Debug)]

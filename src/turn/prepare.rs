@@ -129,7 +129,7 @@ pub(super) fn prepare(
             source: source.clone(),
             busy: loaded.busy.take(),
             began: Instant::now(),
-            tools: ToolRecord::default(),
+            tools: ToolRecord::after(ctx.written_tool_places()),
             keeps_shown: wants_shown_sources(turn.echo.metadata),
             paused: None,
         })

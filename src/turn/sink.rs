@@ -15,7 +15,7 @@ use super::observer::TurnEvent;
 use super::reply::ReplyBuilder;
 use crate::net::websocket_frame::{FrameKind, MAX_FRAME_HEADER};
 use crate::responses::ConnectionResponses;
-use crate::store::NewResponse;
+use crate::store::{NewResponse, ToolChanges};
 use parking_lot::Mutex;
 
 /// The receiver of a turn's events. It frames the documents as its connection wants them. One type
@@ -207,17 +207,15 @@ pub trait EventLog: Send + Sync {
     /// that it returns waits for them.
     fn append<'l>(&'l self, events: &EventBuffer, count: usize) -> Option<LogFuture<'l>>;
 
-    /// Writes the events so far at once, if the log is one on a disk.
-    fn keep(&self) -> Option<LogFuture<'_>> {
-        None
-    }
+    /// Stores the events so far together with what tools have done.
+    fn checkpoint(&self, tools: ToolChanges) -> LogFuture<'_>;
 
     /// Stores the last events together with the response, which has ended.
     fn finish<'l>(&'l self, events: &'l EventBuffer, response: NewResponse) -> LogFuture<'l>;
 }
 
-/// The end of a log that is being written; true if it is on the disk. What cannot be written now
-/// stays in memory and is tried again.
+/// A part of a log that is being written; true if it is on the disk. Events that cannot be written
+/// now stay in memory and are tried again.
 pub type LogFuture<'l> = Pin<Box<dyn Future<Output = bool> + Send + 'l>>;
 
 /// Sends events to the log of a background response. The last ones are there already, with the

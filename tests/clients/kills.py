@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Kills the server at random instants and looks at what is left: kills.py [--kills N] [--seed N] [--keep]
 
-Clients store responses in the foreground, in conversations and in the background, and some search the web, while the
-server is killed again and again. After each restart the database must be sound, what was acknowledged must be read back
-as it was, no background response may stay unfinished or ask its provider twice, a stream must go on alike from each of
-its events, and each source that was read must have its page, whole, with its hash. The provider and the web are part of
-this program. It runs in a network of its own, where the web has a public address; where there is none, nobody searches.
+Clients store responses in the foreground, in conversations and in the background, some search the web, and some call
+tools with effects, while the server is killed again and again. After each restart the database must be sound, what was
+acknowledged must be read back as it was, no background response may stay unfinished or ask its provider twice, a stream
+must go on alike from each of its events, and each source that was read must have its page, whole, with its hash. No call
+with effects may have been made twice, and each one must be on record: as ended, or as interrupted where that is not
+known; who goes on from its response must send the model what is known of it. The provider, the web and the MCP server are
+part of this program. It runs in a network of its own, where the web has a public address; where there is none, nobody
+searches.
 Exits with 1 at the first restart that shows a fault.
 """
 
@@ -32,6 +35,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import effects
 import kit
 import loopback
 import web
@@ -50,9 +54,12 @@ SAMPLE = 20
 # The most turns that continue one another.
 CHAIN = 6
 TERMINAL = ("completed", "failed", "incomplete", "cancelled")
-CLIENTS = {"whole": 1, "streamed": 2, "conversation": 2, "background": 2, "watched": 2, "searching": 2}
+# How many clients there are of each kind, which is the name of a method of Clients.
+CLIENTS = {"whole": 1, "streamed": 2, "conversation": 2, "background": 2, "watched": 2, "searching": 2, "changing": 3}
 # The number of pages of the web. A search opens those of its own number and the next one.
 PAGES = 50
+# What clients and the model are told of a call that was cut off.
+UNKNOWN = "not known whether it took effect"
 # The argument of this program in a network of its own.
 IN_NAMESPACE = "--in-namespace"
 
@@ -67,8 +74,11 @@ class Provider(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self):
+        # The first request of each prompt, and those that follow the results of its calls.
         self.asked = collections.Counter()
         self.histories: dict[str, list[str]] = {}
+        # What tools have returned, in the last request of each prompt.
+        self.results: dict[str, list[str]] = {}
         super().__init__(("127.0.0.1", 0), Answer)
         threading.Thread(target=self.serve_forever, daemon=True).start()
         self.base_url = f"http://127.0.0.1:{self.server_address[1]}/v1"
@@ -84,13 +94,16 @@ class Answer(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         texts = [text_of(message["content"]) for message in body["messages"] if message["role"] == "user"]
         prompt = texts[-1]
-        self.server.asked[prompt] += not prompt.startswith("search")
+        results = [text_of(message["content"]) for message in body["messages"] if message["role"] == "tool"]
+        calls = calls_of(prompt, len(results))
+        asked = f"{prompt} after {len(results)} results" if rounds_of(prompt) and results else prompt
+        self.server.asked[asked] += not prompt.startswith("search")
         self.server.histories[prompt] = texts[:-1]
+        self.server.results[prompt] = results
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        results = sum(message["role"] == "tool" for message in body["messages"])
-        if calls := calls_of(prompt, results):
+        if calls:
             self.chunk({"tool_calls": calls})
             self.chunk({}, "tool_calls")
         else:
@@ -117,18 +130,34 @@ def pieces(prompt: str) -> list[str]:
     return [f"{prompt} piece {n}. " for n in range(5 + int(prompt.split("-")[-1]) * 7 % 40)]
 
 
+def rounds_of(prompt: str) -> list[list[tuple[str, dict]]]:
+    """What the answer to a prompt calls, round by round. A call with effects is told from others by its id."""
+    kind, number = prompt.split("-")
+    search = ("web_search", {"query": prompt})
+    pages = [("open_page", {"url": f"http://{web.SERVER}/{(int(number) + more) % PAGES}"}) for more in range(2)]
+    change = (effects.TOOL, {})
+    return {
+        "search": [[search], pages],
+        "change": [[search, change], [change, *pages], [change, change]],
+        "alone": [[change], [change, change]],
+    }.get(kind, [])
+
+
 def calls_of(prompt: str, results: int) -> list[dict]:
-    """What a prompt that searches calls after so many results: a search, then two of its pages at once."""
-    number = int(prompt.split("-")[-1])
-    pages = [(number + more) % PAGES for more in range(2)]
-    calls = {
-        0: [("web_search", {"query": prompt})],
-        1: [("open_page", {"url": f"http://{web.SERVER}/{page}"}) for page in pages],
-    }
-    return [
-        {"index": at, "id": f"{prompt}-{results}-{at}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-        for at, (name, arguments) in enumerate(calls.get(results, []) if prompt.startswith("search") else [])
-    ]
+    """What is called after so many results."""
+    seen = 0
+    for calls in rounds_of(prompt):
+        if seen == results:
+            break
+        seen += len(calls)
+    else:
+        return []
+    made = []
+    for at, (name, arguments) in enumerate(calls):
+        call = f"{prompt}-{results}-{at}"
+        arguments = arguments or {"id": call}
+        made.append({"index": at, "id": call, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}})
+    return made
 
 
 def small_web() -> dict:
@@ -163,6 +192,8 @@ class Told:
     background: dict[str, Background] = field(default_factory=dict)
     # The responses that have searched, by id.
     searched: dict[str, str] = field(default_factory=dict)
+    # The background responses that call tools with effects, by id.
+    changing: dict[str, str] = field(default_factory=dict)
     # Of each conversation the prompts whose turns were acknowledged.
     conversations: dict[str, list[str]] = field(default_factory=dict)
     # Of each prompt those of the turns that it continues.
@@ -193,7 +224,7 @@ class Clients:
     def wait_for_one_of_each(self):
         """Waits until a response of each kind was acknowledged, so that few kills show something as well."""
         told, end = self.told, time.monotonic() + PATIENCE
-        while not (told.final and told.background and (told.searched or not self.searches)):
+        while not (told.final and told.background and told.changing and (told.searched or not self.searches)):
             if time.monotonic() > end:
                 raise Wrong("no response of each kind was acknowledged before the first kill")
             time.sleep(0.05)
@@ -208,10 +239,8 @@ class Clients:
             raise Wrong(self.wrong[0])
 
     def post(self, body: dict, path="/responses") -> http.client.HTTPResponse:
-        data = json.dumps({"model": "scripted"} | body if path == "/responses" else body).encode()
-        request = urllib.request.Request(self.proxy.base_url + path, data, {"content-type": "application/json"})
         try:
-            return urllib.request.urlopen(request, timeout=60)
+            return post(self.proxy, path, {"model": "scripted"} | body if path == "/responses" else body)
         except urllib.error.HTTPError as refused:
             if not self.is_over.is_set():
                 self.wrong.append(f"a request was refused with {refused.code}: {refused.read().decode()}")
@@ -271,6 +300,9 @@ class Clients:
             with self.post({"input": prompt, "background": True}) as reply:
                 response_id = json.load(reply)["id"]
             self.told.background[response_id] = Background(prompt)
+        self.wait(response_id)
+
+    def wait(self, response_id: str):
         while True:
             response = get(self.proxy, f"/responses/{response_id}")
             if response["status"] in TERMINAL:
@@ -278,9 +310,26 @@ class Clients:
                 return
             time.sleep(0.05)
 
+    def changing(self, state: dict):
+        """A background response that searches, reads pages and calls a tool with effects, watched by turns."""
+        prompt = self.prompt("change" if self.searches else "alone")
+        body = {"input": prompt, "background": True, "tools": effect_tools(self.searches)}
+        state["is_watched"] = not state.get("is_watched")
+        if state["is_watched"]:
+            self.watch(body)
+            return
+        with self.post(body) as reply:
+            response_id = json.load(reply)["id"]
+        self.told.background[response_id] = Background(prompt)
+        self.told.changing[response_id] = prompt
+        self.wait(response_id)
+
     def watched(self, state: dict):
-        prompt = self.prompt("watched")
-        with self.post({"input": prompt, "background": True, "stream": True}) as reply:
+        self.watch({"input": self.prompt("watched"), "background": True})
+
+    def watch(self, body: dict):
+        prompt = body["input"]
+        with self.post(body | {"stream": True}) as reply:
             seen, frame = None, ""
             for line in reply:
                 if line != b"\n":
@@ -290,10 +339,21 @@ class Clients:
                     event = json.loads(frame.split("\ndata: ")[1])
                     if seen is None:
                         seen = self.told.background[event["response"]["id"]] = Background(prompt)
+                        if "tools" in body:
+                            self.told.changing[event["response"]["id"]] = prompt
                     seen.frames.append(frame + "\n")
                     if event["type"] in ("response.completed", "response.failed"):
                         seen.ended = event["response"]
                 frame = ""
+
+
+def effect_tools(searches: bool) -> list[dict]:
+    return [effects.DEFINITION] + [{"type": "web_search"}] * searches
+
+
+def post(proxy: kit.Proxy, path: str, body: dict) -> http.client.HTTPResponse:
+    request = urllib.request.Request(proxy.base_url + path, json.dumps(body).encode(), {"content-type": "application/json"})
+    return urllib.request.urlopen(request, timeout=60)
 
 
 def get(proxy: kit.Proxy, path: str) -> dict:
@@ -304,23 +364,27 @@ def get(proxy: kit.Proxy, path: str) -> dict:
 class Inspection:
     """What a server that was started after a kill has, compared with what clients were told."""
 
-    def __init__(self, proxy: kit.Proxy, provider: Provider, told: Told, folder: Path):
-        self.proxy, self.provider, self.told, self.folder = proxy, provider, told, folder
+    def __init__(self, proxy: kit.Proxy, provider: Provider, changes: effects.Server, told: Told, folder: Path):
+        self.proxy, self.provider, self.changes, self.told, self.folder = proxy, provider, changes, told, folder
         # The sources whose pages are whole.
         self.whole: set = set()
 
-    def database(self):
+    def open(self):
+        """The database of the server, to be read."""
         file = self.folder / "data/artifacts/artifacts.db"
-        with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)) as database:
+        return contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30))
+
+    def database(self):
+        with self.open() as database:
             for check, sound in (("integrity_check", [("ok",)]), ("foreign_key_check", [])):
                 found = database.execute(f"PRAGMA {check}").fetchall()
                 if found != sound:
                     raise Wrong(f"{check} finds {found[:5]}")
-        self.pages(file)
+        self.pages()
 
-    def pages(self, file: Path):
+    def pages(self):
         """Each source that was read has its page, also of responses that no client was told of."""
-        with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30)) as database:
+        with self.open() as database:
             read = "SELECT url, body, chars, sha256, artifact_id FROM sources WHERE status = 'read'"
             sources = set(database.execute(read))
         for url, body, chars, sha256, artifact_id in sources - self.whole:
@@ -391,6 +455,64 @@ class Inspection:
             raise Wrong(f"{response_id} failed: {found['error']}")
         job.ended = found
 
+    def effects(self):
+        """Each call with effects was made once, and is on record, also of responses that no client was told of."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            with self.open() as database:
+                unfinished = database.execute("SELECT count(*) FROM jobs WHERE state <> 'ended'").fetchone()[0]
+                runs = database.execute("SELECT call_id, status FROM tool_runs WHERE name = ?", [effects.TOOL]).fetchall()
+            if unfinished == 0:
+                break
+            if time.monotonic() > end:
+                raise Wrong(f"{unfinished} background responses are unfinished")
+            time.sleep(0.05)
+        made, on_record = self.changes.made, dict(runs)
+        if twice := [call for call, count in made.items() if count > 1] + [call for call, n in collections.Counter(call for call, _ in runs).items() if n > 1]:
+            raise Wrong(f"these calls were made or recorded more than once: {twice}")
+        for call in made.keys() | on_record.keys():
+            status = on_record.get(call)
+            if status not in (("completed", "interrupted") if call in made else ("interrupted", "failed")):
+                raise Wrong(f"{call} was made {made[call]} times, and is on record as {status}")
+
+    def on_record(self) -> collections.Counter:
+        """How many calls with effects are on record, by what became of them."""
+        with self.open() as database:
+            found = database.execute("SELECT status FROM tool_runs WHERE name = ?", [effects.TOOL])
+            return collections.Counter(status for (status,) in found)
+
+    def changed(self, response_id: str):
+        """What the response shows of its calls is what is on record, and so is what the model is told of them next."""
+        prompt, response = self.told.changing[response_id], self.told.background[response_id].ended
+        with self.open() as database:
+            select = "SELECT call_id, tool_runs.status FROM tool_runs JOIN responses ON number = response WHERE id = ? AND name = ?"
+            on_record = dict(database.execute(select, [response_id, effects.TOOL]))
+        shown = {}
+        for item in response["output"]:
+            if item["type"] == "mcp_call":
+                is_unknown = UNKNOWN in json.dumps(item["error"])
+                shown[json.loads(item["arguments"])["id"]] = "interrupted" if is_unknown else item["status"]
+        # The end of a call may be shown a moment before it is on record.
+        ended = {call: status for call, status in shown.items() if on_record.get(call) != "interrupted"}
+        if shown.keys() != on_record.keys() or ended != {call: status for call, status in on_record.items() if call in ended}:
+            raise Wrong(f"{response_id} shows {shown}, and on record are {on_record}")
+        if response["status"] == "completed" and set(on_record.values()) != {"completed"}:
+            raise Wrong(f"{response_id} is completed, and its calls are {on_record}")
+        if response["status"] != "failed":
+            return
+        tools = effect_tools(prompt.startswith("change"))
+        prompt = f"next_{prompt}"
+        body = {"model": "scripted", "input": prompt, "previous_response_id": response_id, "tools": tools}
+        with post(self.proxy, "/responses", body):
+            results = self.provider.results[prompt]
+        for call, status in shown.items():
+            told = sum(effects.result(call) in result for result in results)
+            if told != (status == "completed"):
+                raise Wrong(f"the model was told {told} times of {call}, which is {status}: {kit.brief(results)}")
+        unknown = sum(UNKNOWN in result for result in results)
+        if unknown != list(shown.values()).count("interrupted"):
+            raise Wrong(f"the model was told of {unknown} interrupted calls, and {response_id} shows {shown}")
+
     def stream(self, response_id: str):
         """The stream is sound and continues what clients saw, from each of its events."""
         job, url = self.told.background[response_id], f"{self.proxy.base_url}/responses/{response_id}"
@@ -435,6 +557,9 @@ def inspect(inspection: Inspection, new: Told, rng: random.Random, all_of_them=F
         jobs = told.background if all_of_them else new.background
         list(pool.map(inspection.ended, jobs))
         list(pool.map(inspection.stream, new.background))
+    inspection.effects()
+    for response_id in new.changing:
+        inspection.changed(response_id)
     twice = {prompt: count for prompt, count in inspection.provider.asked.items() if count > 1}
     if twice:
         raise Wrong(f"the provider was asked more than once: {twice}")
@@ -458,14 +583,16 @@ class Counter:
 
 
 def run(kills: int, seed: int, folder: Path, searches: bool) -> str:
-    rng, provider, numbers = random.Random(seed), Provider(), Counter()
+    rng, provider, changes, numbers = random.Random(seed), Provider(), effects.Server(seed), Counter()
     told, new = Told(), Told()
+    settings = SETTINGS + changes.config + (web.CONFIG if searches else "")
     for life in range(kills + 1):
-        with kit.Proxy(folder, provider.base_url, more=SETTINGS + (web.CONFIG if searches else "")) as proxy:
-            inspection = Inspection(proxy, provider, told, folder)
+        with kit.Proxy(folder, provider.base_url, more=settings) as proxy:
+            inspection = Inspection(proxy, provider, changes, told, folder)
             try:
                 inspect(inspection, new, rng, all_of_them=life == kills)
                 if life == kills:
+                    on_record = inspection.on_record()
                     break
                 new = Told()
                 clients = Clients(proxy, new, numbers, searches)
@@ -481,7 +608,10 @@ def run(kills: int, seed: int, folder: Path, searches: bool) -> str:
         if life % 20 == 19:
             print(f"{life + 1} kills, {len(told.final)} responses, {len(told.background)} in the background", flush=True)
     ended = collections.Counter(job.ended["status"] for job in told.background.values())
-    return f"{kills} kills, {len(told.final)} responses in the foreground, of which {len(told.searched)} searched; in the background: {dict(ended)}"
+    return (
+        f"{kills} kills, {len(told.final)} responses in the foreground, of which {len(told.searched)} searched; in the background: {dict(ended)}; "
+        f"{len(changes.made)} calls with effects by {len(told.changing)} responses, each made once, on record as {dict(on_record)}"
+    )
 
 
 def main() -> int:

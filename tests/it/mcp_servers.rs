@@ -7,6 +7,7 @@ mod configured;
 mod deferred;
 mod effects;
 mod hostile;
+mod interrupted;
 mod lists;
 mod next_turn;
 mod programs;

@@ -145,6 +145,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
             "adapters/src/coalescer.rs",
             "src/jobs",
             "src/store/tests/jobs.rs",
+            "tests/it/mcp_servers/interrupted.rs",
             "tests/it/stored/background.rs",
             "tests/it/stored/webhooks.rs",
         ],

@@ -16,7 +16,7 @@ mod owners;
 mod responses;
 mod shares;
 mod two_owners;
-mod webhooks;
+pub mod webhooks;
 
 /// A provider that answers each request with the next of these texts.
 pub async fn provider(texts: &[&str]) -> Player {

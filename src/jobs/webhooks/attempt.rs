@@ -9,7 +9,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use reqwest::Url;
 
-use super::message::WebhookMessage;
+use super::message::signature;
 use crate::config::{Webhook, address};
 use crate::store::WaitingDelivery;
 use crate::upstream;
@@ -73,14 +73,15 @@ pub(super) async fn send(
     let unusable = || FailedAttempt::because("its settings cannot be used");
     let url = Url::parse(webhook.url.expose()).map_err(|_| unusable())?;
     let client = clients.client_for(&url).map_err(|_| unusable())?;
-    let message = WebhookMessage::new(delivery, &webhook.secrets, now).map_err(|_| unusable())?;
+    let WaitingDelivery { event, body, .. } = delivery;
+    let signature = signature(&webhook.secrets, event, now, body);
     let request = client
         .post(url)
         .header(CONTENT_TYPE, "application/json")
-        .header("webhook-id", message.id)
+        .header("webhook-id", event)
         .header("webhook-timestamp", now)
-        .header("webhook-signature", message.signature)
-        .body(message.body);
+        .header("webhook-signature", signature)
+        .body(body.clone());
     // The body of the answer is not read.
     let answer = match request.send().await {
         Ok(answer) => answer,

@@ -1,4 +1,4 @@
-//! The event that tells of the end of a response, and its signature.
+//! The events that tell of a response, and their signatures.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,16 +6,15 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Serialize;
 use sha2::Sha256;
 
+use super::approvals::ApprovalRequest;
+use crate::config::WebhookEvent;
 use crate::config::webhooks::secret_bytes;
 use crate::secrets::Secret;
-use crate::store::WaitingDelivery;
 
-/// A request to a webhook. The id and the body are the same in each attempt.
+/// An event as webhooks get it, the same in each attempt.
 pub(super) struct WebhookMessage {
     /// The header `webhook-id`, which is the id of the event.
     pub(super) id: String,
-    /// The header `webhook-signature`.
-    pub(super) signature: String,
     pub(super) body: String,
 }
 
@@ -25,42 +24,68 @@ struct WebhookBody<'a> {
     object: &'static str,
     created_at: u64,
     #[serde(rename = "type")]
-    kind: String,
+    kind: &'static str,
     data: WebhookData<'a>,
 }
 
 #[derive(Serialize)]
 struct WebhookData<'a> {
+    /// The id of the response.
     id: &'a str,
+    #[serde(skip_serializing_if = "<[ApprovalRequest]>::is_empty")]
+    approval_requests: &'a [ApprovalRequest],
 }
 
 impl WebhookMessage {
-    /// The message of a delivery, signed by each of these secrets. `now` is in seconds since 1970.
-    pub(super) fn new(
-        delivery: &WaitingDelivery,
-        secrets: &[Secret],
-        now: u64,
-    ) -> Result<Self, serde_json::Error> {
+    /// The end of a response. `now` is in seconds since 1970.
+    pub(super) fn of_end(response: &str, event: WebhookEvent, now: u64) -> Self {
         // A response ends once, so its id makes the id of the event.
-        let response = delivery.id.strip_prefix("resp_").unwrap_or(&delivery.id);
-        let id = format!("evt_{response}");
-        let body = serde_json::to_string(&WebhookBody {
+        Self::new(event, response, response, &[], now)
+    }
+
+    /// A person is asked to approve these calls of a response; `None` if there are none.
+    pub(super) fn of_approvals(
+        response: &str,
+        requests: &[ApprovalRequest],
+        now: u64,
+    ) -> Option<Self> {
+        let event = WebhookEvent::ApprovalRequested;
+        // A call is asked for once, so the first one makes the id of the event.
+        let first = &requests.first()?.id;
+        Some(Self::new(event, first, response, requests, now))
+    }
+
+    /// `named_after` is the id that makes the id of the event.
+    fn new(
+        event: WebhookEvent,
+        named_after: &str,
+        response: &str,
+        approval_requests: &[ApprovalRequest],
+        now: u64,
+    ) -> Self {
+        let prefixes = ["resp_", "mcpr_"];
+        let mut bare = prefixes
+            .iter()
+            .filter_map(|it| named_after.strip_prefix(it));
+        let id = format!("evt_{}", bare.next().unwrap_or(named_after));
+        let body = WebhookBody {
             id: &id,
             object: "event",
-            created_at: delivery.ended,
-            kind: format!("response.{}", delivery.status),
-            data: WebhookData { id: &delivery.id },
-        })?;
-        Ok(Self {
-            signature: signature(secrets, &id, now, &body),
-            id,
-            body,
-        })
+            created_at: now,
+            kind: event.name(),
+            data: WebhookData {
+                id: response,
+                approval_requests,
+            },
+        };
+        let body = serde_json::to_string(&body).unwrap_or_default();
+        Self { id, body }
     }
 }
 
-/// The signatures of a message, one by each secret, with a space between them.
-fn signature(secrets: &[Secret], id: &str, timestamp: u64, body: &str) -> String {
+/// The signatures of a message, one by each secret, with a space between them: the header
+/// `webhook-signature`. `timestamp` is in seconds since 1970.
+pub(super) fn signature(secrets: &[Secret], id: &str, timestamp: u64, body: &str) -> String {
     let signed = format!("{id}.{timestamp}.{body}");
     let keys = secrets.iter().filter_map(secret_bytes);
     // A key of any length is accepted.

@@ -1,14 +1,17 @@
-//! Tells the webhooks of the configuration that background responses have ended.
+//! Tells the webhooks of the configuration that background responses have ended, and that people
+//! are asked to approve calls.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `message` | the event and its signature, as Standard Webhooks says |
+//! | `approvals` | the calls that a response asks a person to approve |
+//! | `message` | an event and its signature, as Standard Webhooks says |
 //! | `attempt` | sends one message |
 //! | `pauses` | how long a delivery waits after an attempt that failed |
 //!
 //! The end of a response is stored together with its deliveries, so that none is lost. A delivery
 //! is deleted when its webhook has taken it, so a webhook gets each event at least once.
 
+mod approvals;
 mod attempt;
 mod message;
 mod pauses;
@@ -19,6 +22,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use adapters::responses::response_object::ResponseStatus;
 use arc_swap::ArcSwap;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
@@ -30,9 +34,11 @@ use crate::clock::{Clock, Random};
 use crate::config::{Config, Webhook, WebhookEvent};
 use crate::log::SafeText;
 use crate::metrics::{Metrics, WebhookResult};
-use crate::store::{Store, StoreError, WaitingDelivery};
+use crate::store::{NewDelivery, NewResponse, Store, StoreError, WaitingDelivery};
 
+pub use approvals::ApprovalRequest;
 use attempt::{AttemptClients, FailedAttempt};
+use message::WebhookMessage;
 
 /// How many deliveries of a webhook are read at once.
 const BATCH: usize = 16;
@@ -69,6 +75,15 @@ struct WebhookState {
     gone: Option<Arc<Config>>,
 }
 
+/// What webhooks are told at one moment. Made before it is stored; reported once it is.
+pub(super) struct WebhookNews {
+    pub(super) deliveries: Vec<NewDelivery>,
+    /// The id of the response.
+    response: String,
+    /// The calls that a person is asked to approve, if no webhook is told of them.
+    untold: Vec<ApprovalRequest>,
+}
+
 impl Webhooks {
     pub(super) fn new(
         config: Arc<ArcSwap<Config>>,
@@ -89,22 +104,70 @@ impl Webhooks {
         }))
     }
 
-    /// The names of the webhooks that take the end of a response with this status.
-    pub(super) fn names_for(&self, status: &str) -> Vec<String> {
-        let Some(event) = WebhookEvent::of_status(status) else {
-            return Vec::new();
+    /// What webhooks are told of the end of a response: that, and the calls that it asks a person to
+    /// approve. `now` is in seconds since 1970.
+    pub(super) fn news_of_end(&self, response: &NewResponse, now: u64) -> WebhookNews {
+        let requests = if response.status == ResponseStatus::Completed.name() {
+            let items = response.output.iter();
+            ApprovalRequest::of_items(items.map(|item| item.json.as_str()))
+        } else {
+            Vec::new()
         };
-        let config = self.0.config.load();
-        let takers = config.webhooks.iter().filter(|it| it.takes(event));
-        takers.map(|webhook| webhook.name.clone()).collect()
+        let mut news = self.news_of_approvals(&response.id, requests, now);
+        if let Some(event) = WebhookEvent::of_status(response.status) {
+            let message = WebhookMessage::of_end(&response.id, event, now);
+            news.deliveries.extend(self.deliveries(event, &message));
+        }
+        news
     }
 
-    /// Notes what was stored: deliveries, except to these webhooks, for which too many wait.
-    pub(super) fn stored(&self, response: &str, refused: &[String]) {
+    fn news_of_approvals(
+        &self,
+        response: &str,
+        requests: Vec<ApprovalRequest>,
+        now: u64,
+    ) -> WebhookNews {
+        let event = WebhookEvent::ApprovalRequested;
+        let message = WebhookMessage::of_approvals(response, &requests, now);
+        let deliveries = message.map(|message| self.deliveries(event, &message));
+        let deliveries = deliveries.unwrap_or_default();
+        WebhookNews {
+            response: response.to_owned(),
+            untold: if deliveries.is_empty() {
+                requests
+            } else {
+                Vec::new()
+            },
+            deliveries,
+        }
+    }
+
+    /// A message to each webhook that takes this event.
+    fn deliveries(&self, event: WebhookEvent, message: &WebhookMessage) -> Vec<NewDelivery> {
+        let config = self.0.config.load();
+        let takers = config.webhooks.iter().filter(|it| it.takes(event));
+        let deliveries = takers.map(|webhook| NewDelivery {
+            webhook: webhook.name.clone(),
+            event: message.id.clone(),
+            body: message.body.clone(),
+        });
+        deliveries.collect()
+    }
+
+    /// Notes that news were stored, except for these webhooks, for which too many deliveries wait.
+    pub(super) fn stored(&self, news: &WebhookNews, refused: &[String]) {
+        let response = &news.response;
         for webhook in refused {
             self.0.metrics.webhook(webhook, WebhookResult::Failed);
             tracing::warn!(
                 "WEBHOOK_FAILED: webhook `{webhook}` is not told of {response}, because too many deliveries to it wait"
+            );
+        }
+        if !news.untold.is_empty() {
+            let calls: Vec<String> = news.untold.iter().map(ApprovalRequest::tool).collect();
+            tracing::info!(
+                "{response} asks a person to approve calls, and no webhook is told: {}",
+                SafeText::new(&calls.join(", "))
             );
         }
         self.wake();
@@ -216,14 +279,14 @@ impl Webhooks {
     ) -> Result<(), StoreError> {
         let (shared, name) = (&self.0, &webhook.name);
         let now = shared.clock.unix();
-        if now.saturating_sub(delivery.ended) > pauses::LIFETIME.as_secs() {
+        if now.saturating_sub(delivery.created) > pauses::LIFETIME.as_secs() {
             let why = "it is too old".to_owned();
             return self.give_up(webhook, delivery, &why).await;
         }
         let sent = attempt::send(&shared.clients, webhook, delivery, now).await;
         let failed = match sent {
             Ok(()) => {
-                shared.store.end_delivery(name, delivery.response).await?;
+                shared.store.end_delivery(name, delivery).await?;
                 shared.metrics.webhook(name, WebhookResult::Delivered);
                 let before = shared.states.lock().remove(name);
                 if before.is_some_and(|state| state.is_failing) {
@@ -241,10 +304,9 @@ impl Webhooks {
         };
         shared.metrics.webhook(name, WebhookResult::Retried);
         let due = shared.clock.unix().saturating_add(pause.as_secs());
-        let response = delivery.response;
         shared
             .store
-            .postpone_delivery(name, response, attempts, due)
+            .postpone_delivery(name, delivery, attempts, due)
             .await
     }
 
@@ -285,10 +347,9 @@ impl Webhooks {
         why: &str,
     ) -> Result<(), StoreError> {
         let name = &webhook.name;
-        let response = delivery.response;
-        self.0.store.end_delivery(name, response).await?;
+        self.0.store.end_delivery(name, delivery).await?;
         self.0.metrics.webhook(name, WebhookResult::Failed);
-        let (id, why) = (SafeText::new(&delivery.id), SafeText::new(why));
+        let (id, why) = (SafeText::new(&delivery.response_id), SafeText::new(why));
         tracing::warn!("WEBHOOK_FAILED: webhook `{name}` was not told of {id}: {why}");
         Ok(())
     }

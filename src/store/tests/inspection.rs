@@ -100,8 +100,8 @@ async fn a_whole_store_has_no_faults_and_each_contradiction_is_one() {
         ),
         ("UPDATE threads SET owner = 'nobody'", Some("another owner")),
         (
-            "INSERT INTO deliveries SELECT number, 'hook', 0, 0 FROM responses",
-            Some("deliveries to webhooks of jobs"),
+            "INSERT INTO deliveries SELECT number, 'hook', 'evt_1', '{}', 0, 0, 0 FROM responses",
+            Some("deliveries to webhooks of what has no job"),
         ),
         (
             "UPDATE blobs SET stored = stored + 1",

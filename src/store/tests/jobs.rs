@@ -6,8 +6,8 @@ use super::{OWNER, number, response, text};
 use crate::net::Owner;
 use crate::store::responses::text_bytes;
 use crate::store::{
-    DataDir, EndedJob, EventBatch, JobState, NewJob, NewResponse, ResponseText, Store, StoreError,
-    StoredOrigin, count_rows,
+    DataDir, EndedJob, EventBatch, JobState, NewDelivery, NewJob, NewResponse, ResponseText, Store,
+    StoreError, StoredOrigin, ToolChanges, count_rows,
 };
 
 struct TestStore {
@@ -51,7 +51,11 @@ impl TestStore {
     async fn finish(&self, id: &str, last: EventBatch) {
         let ended = response(id, StoredOrigin::Nothing, &["in"], &["out"]);
         let refused = self.store.finish_job(EndedJob {
-            webhooks: vec!["hook".to_owned()],
+            deliveries: vec![NewDelivery {
+                webhook: "hook".to_owned(),
+                event: "evt_1".to_owned(),
+                body: "{}".to_owned(),
+            }],
             ..end_of(ended, last)
         });
         assert!(refused.await.unwrap().is_empty());
@@ -69,7 +73,7 @@ fn end_of(response: NewResponse, events: EventBatch) -> EndedJob {
         response: response.into(),
         events,
         was_interrupted: false,
-        webhooks: Vec::new(),
+        deliveries: Vec::new(),
         now_ms: 3_000,
     }
 }
@@ -164,7 +168,7 @@ async fn the_end_of_a_run_is_stored_with_its_last_events_and_forgets_its_request
     test.accept("r1").await;
     test.claim("r1").await;
     test.store
-        .append_events(OWNER, "r1", events(2..4))
+        .checkpoint(OWNER, "r1", events(2..4), ToolChanges::default())
         .await
         .unwrap();
     test.finish("r1", events(4..6)).await;
@@ -255,7 +259,10 @@ impl JobWrite {
             Self::Accepted => test.accept(id).await,
             Self::Claimed => assert!(test.claim(id).await),
             Self::Events => {
-                let appended = test.store.append_events(OWNER, id, events(2..3)).await;
+                let appended = test
+                    .store
+                    .checkpoint(OWNER, id, events(2..3), ToolChanges::default())
+                    .await;
                 appended.unwrap();
             }
             Self::End => test.finish(id, events(3..4)).await,
@@ -283,7 +290,9 @@ async fn jobs_that_wait_at_the_same_time_are_written_in_one_transaction() {
         // All of them wait for the thread that writes, with one whose response was deleted.
         let writes = together.iter().map(|id| write.write(&test, id));
         let writes = futures_util::future::join_all(writes);
-        let gone = test.store.append_events(OWNER, "gone", events(2..3));
+        let gone = test
+            .store
+            .checkpoint(OWNER, "gone", events(2..3), ToolChanges::default());
         let (_, gone) = at_once(&test, async { tokio::join!(writes, gone) }).await;
         assert!(matches!(gone, Err(StoreError::Gone)));
         let pages = pages_written(&test);
@@ -316,9 +325,13 @@ async fn events_that_cannot_be_written_do_not_fail_those_of_other_jobs() {
     let test = TestStore::new();
     test.accept("good").await;
     test.accept("bad").await;
-    let good = test.store.append_events(OWNER, "good", events(2..4));
+    let good = test
+        .store
+        .checkpoint(OWNER, "good", events(2..4), ToolChanges::default());
     // These are there already.
-    let bad = test.store.append_events(OWNER, "bad", events(0..2));
+    let bad = test
+        .store
+        .checkpoint(OWNER, "bad", events(0..2), ToolChanges::default());
     let (good, bad) = at_once(&test, async { tokio::join!(good, bad) }).await;
     good.unwrap();
     assert!(bad.is_err());

@@ -4,7 +4,7 @@ use super::super::reading::StoreRead;
 use super::super::schema::tests::in_memory;
 use super::super::{
     DataDir, EndedJob, EventBatch, ListPage, NewJob, NewSource, NewToolRun, SourceStatus, Store,
-    count_rows, responses,
+    ToolRecord, ToolRunStatus, count_rows, responses,
 };
 use super::*;
 
@@ -22,11 +22,11 @@ fn record() -> ToolRecord {
         let url = format!("https://user@A.example:8080/{n}?q");
         record.add(&url, NewSource::new(SourceStatus::Found, &url, "A page"));
     }
-    record.runs.push(NewToolRun {
+    record.put_run(NewToolRun {
         round: 1,
         call_id: "c1".to_owned(),
         name: "web_search".to_owned(),
-        status: "completed",
+        status: ToolRunStatus::Completed,
         started_ms: 10,
         ended_ms: 20,
         bytes: 30,
@@ -39,7 +39,7 @@ fn record() -> ToolRecord {
 
 fn searched(id: &str) -> NewResponse {
     NewResponse {
-        tools: record(),
+        tools: record().unwritten(),
         ..response(id, StoredOrigin::Nothing, &["a"], &["b"])
     }
 }
@@ -148,7 +148,7 @@ async fn background_responses_have_sources_when_they_end() {
         response: std::sync::Arc::new(searched("r1")),
         events: EventBatch::default(),
         was_interrupted: false,
-        webhooks: Vec::new(),
+        deliveries: Vec::new(),
         now_ms: 0,
     };
     store.finish_job(ended).await.unwrap();

@@ -9,7 +9,7 @@ use adapters::turn::ApprovalCall;
 use tokio::time::Instant;
 
 use super::tool_loop::ToolLoop;
-use super::tools::{MAX_CALLS_AT_ONCE, NOT_RUN, outputs, run_call};
+use super::tools::{MAX_CALLS_AT_ONCE, NOT_RECORDED, NOT_RUN, outputs, run_call, status_of};
 use super::{Answer, Step};
 use crate::turn::tool_runner::{ToolEffect, ToolResult};
 
@@ -74,6 +74,7 @@ impl ApprovedCalls {
         tools.record_round(&[], &results);
         tools.hidden.entries.extend(tools.shown.take());
         tools.remember();
+        answer.checkpoint().await?;
         let history = &mut tools.history;
         history.source = history.source.clone().with_round(results, &[]);
         answer.assembler.begin_round();
@@ -133,11 +134,14 @@ impl Answer<'_> {
             is_read_only: false,
             timeout: runner.effect(&call.name).timeout.min(most),
         };
-        let not_run = if may_run {
+        let mut not_run = if may_run {
             tools.check_approved(approved).err()
         } else {
             Some(NOT_RUN.to_owned())
         };
+        if not_run.is_none() && !self.begin_call(tools, call, effect).await? {
+            not_run = Some(NOT_RECORDED.to_owned());
+        }
         let (result, times) = if let Some(why) = not_run {
             let now = Instant::now();
             (ToolResult::failure(why), now..now)
@@ -147,7 +151,7 @@ impl Answer<'_> {
             let running = run_call(ctx, call, effect, Some(&shown), run);
             self.wait_with_heartbeat(running).await?
         };
-        let status = if result.failed { "failed" } else { "completed" };
+        let status = status_of(&result);
         let metrics = &self.record.metrics;
         metrics.tool_called(&ctx.owner, "mcp", result.failed);
         let item = result.item.clone();
@@ -158,6 +162,7 @@ impl Answer<'_> {
         tools.show_last(&self.assembler);
         self.send().await;
         self.record_call(tools, call, status, &result, times);
+        self.checkpoint().await?;
         Ok(result.text)
     }
 

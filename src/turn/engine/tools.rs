@@ -2,6 +2,7 @@
 //! the request of the next round from their results.
 
 use std::collections::{BTreeSet, HashSet};
+use std::future::ready;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use tokio::time::{Instant, timeout};
 use super::tool_loop::{EndedCall, PlannedCall, ShownSource, ToolLoop, cut_error, key_of};
 use super::{Answer, Step};
 use crate::clock::milliseconds;
-use crate::store::NewToolRun;
+use crate::store::{NewToolRun, ToolRunStatus};
 use crate::turn::context::TurnContext;
 use crate::turn::observer::TurnEvent;
 use crate::turn::tool_results::{ResultForModel, RoundResults};
@@ -30,9 +31,13 @@ pub(super) const MAX_CALLS_AT_ONCE: usize = 20;
 const MAX_CALLS_OF_ROUND: usize = 200;
 /// The short result of a call that is not run.
 pub(super) const NOT_RUN: &str = "Not run: too many calls at once.";
+/// The result of a call with effects that is not run, because a kill would leave no trace of it.
+pub(super) const NOT_RECORDED: &str =
+    "Not run: the server cannot store at the moment that it runs this call.";
 /// How many more answers the model gets after the last round of calls, to notice that nothing is
 /// run any more; a model that still calls tools ends the answer.
 const ROUNDS_TO_NOTICE: u32 = 2;
+
 impl Answer<'_> {
     /// Runs the calls of the round that ended, and returns the step that follows: another round,
     /// or none if the client has calls to run as well.
@@ -91,6 +96,7 @@ impl Answer<'_> {
             .clone()
             .with_round(items.chain(results), &sources);
         let round = history.further_round(self.ctx)?;
+        self.checkpoint().await?;
         self.assembler.begin_round();
         self.tools = Some(tools);
         Ok(Step::Upstream(Box::new(round)))
@@ -196,7 +202,7 @@ impl Answer<'_> {
             .collect();
         for (call, planned) in group {
             let now = Instant::now();
-            let (mut began, mut ended, mut status) = (now, now, "skipped");
+            let (mut began, mut ended, mut status) = (now, now, ToolRunStatus::Skipped);
             let result = match planned {
                 PlannedCall::Skipped(why) => {
                     self.record.notes.add("tool_call_skipped", &call.name);
@@ -207,19 +213,24 @@ impl Answer<'_> {
                     ToolResult::unusable(why)
                 }
                 PlannedCall::Repeated => {
-                    status = "repeated";
+                    status = ToolRunStatus::Repeated;
                     let known = tools.known.get(&key_of(call)).cloned().unwrap_or_default();
                     ToolResult {
                         text: tools.repeated_text(call, &known.text),
                         ..known
                     }
                 }
-                PlannedCall::Run(_, shown) => {
+                PlannedCall::Run(effect, shown) => {
                     if let Some(item) = shown.clone() {
                         self.assembler.open_item(item, &mut self.events);
                         self.send().await;
                     }
-                    let result = self.wait_with_heartbeat(running.next()).await?;
+                    let result = if self.begin_call(tools, call, *effect).await? {
+                        self.wait_with_heartbeat(running.next()).await?
+                    } else {
+                        let not_run = Box::pin(ready(ToolResult::failure(NOT_RECORDED)));
+                        Some(run_call(ctx, call, *effect, shown.as_ref(), not_run).await)
+                    };
                     let result = match result {
                         None => ToolResult::failure("The tool has not run."),
                         Some((result, times)) => {
@@ -227,7 +238,7 @@ impl Answer<'_> {
                             result
                         }
                     };
-                    status = if result.failed { "failed" } else { "completed" };
+                    status = status_of(&result);
                     self.record.tool_cost += tools.tools.take_cost();
                     let name = ProxyTool::original_name(&call.name);
                     let metrics = &self.record.metrics;
@@ -246,6 +257,9 @@ impl Answer<'_> {
                 }
             };
             let shown = self.record_call(tools, call, status, &result, began..ended);
+            if matches!(planned, PlannedCall::Run(effect, _) if !effect.is_read_only) {
+                self.checkpoint().await?;
+            }
             let found = result.item.as_ref().and_then(HostedItem::found_tools);
             results.push(EndedCall {
                 found_tools: found.map(Arc::from),
@@ -257,13 +271,56 @@ impl Answer<'_> {
         Ok(())
     }
 
+    /// Records for the stored response that a call is about to run, if it has effects: that of a
+    /// background response is on the disk when this returns, so that it is known after a kill. False
+    /// if it cannot be written, so that the call is not to be run.
+    pub(super) async fn begin_call(
+        &mut self,
+        tools: &ToolLoop,
+        call: &WithheldCall,
+        effect: ToolEffect,
+    ) -> Result<bool, Fault> {
+        let Some(stored) = self.stored.as_mut().filter(|_| !effect.is_read_only) else {
+            return Ok(true);
+        };
+        let now = milliseconds(stored.began.elapsed());
+        stored.tools.put_run(NewToolRun {
+            round: tools.rounds,
+            call_id: call.id.clone(),
+            name: ProxyTool::original_name(&call.name).to_owned(),
+            status: ToolRunStatus::Running,
+            started_ms: now,
+            ended_ms: now,
+            bytes: 0,
+            artifact_id: None,
+            error: None,
+            attempts: None,
+        });
+        self.checkpoint().await
+    }
+
+    /// Writes what the tools of a background response have done so far, with its events: both are
+    /// on the disk when this returns true, and so are the rounds that were remembered.
+    pub(in crate::turn) async fn checkpoint(&mut self) -> Result<bool, Fault> {
+        let (ctx, now) = (self.ctx, self.ctx.environment.clock.unix());
+        let (Some(job), Some(stored)) = (&ctx.job, &self.stored) else {
+            return Ok(true);
+        };
+        let written = job.log.checkpoint(stored.tool_changes(now));
+        let is_written = self.wait_with_heartbeat(written).await?;
+        if let Some(stored) = self.stored.as_mut().filter(|_| is_written) {
+            stored.tools.mark_written();
+        }
+        Ok(is_written)
+    }
+
     /// Records for the stored response what became of a call. Returns the parts of its result that
     /// show sources.
     pub(super) fn record_call(
         &mut self,
         tools: &ToolLoop,
         call: &WithheldCall,
-        status: &'static str,
+        status: ToolRunStatus,
         result: &ToolResult,
         times: Range<Instant>,
     ) -> Vec<ShownSource> {
@@ -280,7 +337,7 @@ impl Answer<'_> {
         round: u32,
         record: CallRecord,
         call: &WithheldCall,
-        status: &'static str,
+        status: ToolRunStatus,
         result: &ToolResult,
         times: Range<Instant>,
     ) -> Vec<ShownSource> {
@@ -289,7 +346,7 @@ impl Answer<'_> {
         };
         let since_began = |at: Instant| milliseconds(at.saturating_duration_since(stored.began));
         let error = result.failed.then(|| cut_error(&result.text).to_owned());
-        stored.tools.runs.push(NewToolRun {
+        stored.tools.put_run(NewToolRun {
             round,
             call_id: call.id.clone(),
             name: ProxyTool::original_name(&call.name).to_owned(),
@@ -340,6 +397,15 @@ impl Answer<'_> {
             tools.record_round(&self.assembler.round_items(), &[]);
             tools.remember();
         }
+    }
+}
+
+/// What is stored of a call that was run.
+pub(in crate::turn) fn status_of(result: &ToolResult) -> ToolRunStatus {
+    if result.failed {
+        ToolRunStatus::Failed
+    } else {
+        ToolRunStatus::Completed
     }
 }
 

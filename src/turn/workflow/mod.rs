@@ -227,13 +227,7 @@ impl WorkflowStep {
 
     /// Waits until the events so far are on the disk, if they are kept there.
     async fn keep(&self, answer: &mut Answer<'_>) -> Result<(), Fault> {
-        let Some(job) = answer.ctx.job.clone() else {
-            return Ok(());
-        };
-        let Some(kept) = job.log.keep() else {
-            return Ok(());
-        };
-        if answer.wait_with_heartbeat(kept).await? {
+        if answer.checkpoint().await? {
             return Ok(());
         }
         let message =

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::turn::context::TurnContext;
-use crate::turn::engine::{Answer, run_call};
+use crate::turn::engine::{Answer, run_call, status_of};
 use crate::turn::tool_runner::{CallRecord, ToolResult, ToolRunner, TurnTools};
 
 /// The request for which the tools of a node begin: one that offers the search of the web.
@@ -149,7 +149,7 @@ impl Answer<'_> {
         self.record.tool_cost += ended.cost;
         let metrics = &self.record.metrics;
         metrics.tool_called(&self.ctx.owner, &call.name, result.failed);
-        let status = if result.failed { "failed" } else { "completed" };
+        let status = status_of(result);
         let record = ended.record.clone();
         self.record_run(0, record, call, status, result, ended.times.clone());
     }

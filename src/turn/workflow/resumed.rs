@@ -10,6 +10,8 @@ pub struct ResumedResponse {
     pub sequence: u64,
     /// The finished items, each with its id and as JSON.
     pub items: Vec<(String, String)>,
+    /// How many sources and calls of tools are stored of it.
+    pub tool_places: (usize, usize),
     /// What became of the nodes, in the order in which it was told.
     pub nodes: Vec<NodeProgress>,
 }

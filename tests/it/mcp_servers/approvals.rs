@@ -10,6 +10,7 @@ use crate::artifacts::in_turns::{offered, result};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
 use crate::rounds::server::history;
+use crate::stored::webhooks::{checked, receiver, told};
 use crate::stored::{killed, says};
 use crate::web_search::web::{call, without_hosted_tools};
 
@@ -440,4 +441,70 @@ async fn approvals_survive_a_kill() {
         }
         assert_eq!(session.server.calls().len(), 1, "{kills_while_it_runs}");
     }
+}
+
+/// Promise: A background response that asks a person to approve calls says so in a webhook event of
+/// its own, signed as the others are, with the calls and without their arguments. The approval in a
+/// later response, also after a kill, runs the call once.
+#[kit::test(on_each_wire)]
+async fn webhooks_are_told_that_an_approval_is_wanted(wire: PlayerWire) {
+    let receiver = receiver().await;
+    let tools = vec![tool("look", true), tool("remove", false)];
+    let server = McpPlayer::start(tools, |name, _| McpAnswer::text(&format!("{name}: done")));
+    let server = server.await.unwrap();
+    let player = player(wire).await;
+    let setup = allowing(&[&server]).provider(without_hosted_tools(wire));
+    let setup = told(setup, "people", &receiver).wire_of(&player);
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let client = McpClient::Background;
+    let mut session = AskingSession {
+        server,
+        player,
+        setup,
+        proxy,
+        client,
+        is_continued: true,
+        items: Vec::new(),
+        last: Value::Null,
+    };
+    let asked = session.ask_for_removal().await;
+    receiver.wait_requests(2).await;
+    // What is not known to be delivered is sent again after the kill.
+    session
+        .proxy
+        .wait_for_metric("respondent_webhook_attempts_total", "delivered", 2.0)
+        .await;
+    let requests = receiver.requests();
+    let mut events: Vec<_> = requests.iter().map(checked).collect();
+    events.sort();
+    let response = session.last["id"].as_str().unwrap().to_owned();
+    let kinds = ["response.approval_requested", "response.completed"];
+    assert_eq!(
+        events,
+        kinds.map(|kind| (response.clone(), kind.to_owned()))
+    );
+    let event = requests.iter().map(RecordedRequest::json);
+    let mut event = event.filter(|event| event["type"] == kinds[0]);
+    let expected = json!({
+        "id": response,
+        "approval_requests": [{"id": asked["id"], "server_label": "db", "name": "remove"}],
+    });
+    assert_eq!(event.next().unwrap()["data"], expected);
+
+    session.proxy = killed(session.proxy, &session.setup).await;
+    session.player.push(says("It is gone."));
+    let response = session.ask(&[approval(&asked, true)]).await;
+    assert_eq!(response["output"][0]["output"], "remove: done");
+    receiver.wait_requests(3).await;
+    assert_eq!(checked(&receiver.requests()[2]).1, "response.completed");
+    assert_eq!(session.server.calls().len(), 1);
+}
+
+#[kit::test]
+async fn a_server_without_webhooks_logs_that_an_approval_is_wanted() {
+    let client = McpClient::Background;
+    let mut session = AskingSession::start(PlayerWire::Chat, client, true).await;
+    session.ask_for_removal().await;
+    let log = session.proxy.wait_for_log("no webhook is told").await;
+    assert!(log.contains("db: remove"), "{log}");
 }

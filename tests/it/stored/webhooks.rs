@@ -14,7 +14,7 @@ use crate::proxy::{Proxy, Setup};
 const SECRET: &str = "whsec_U3RhbmRhcmQgV2ViaG9va3Mgc2lnbiBldmVudHMu";
 
 /// A receiver that takes every event.
-async fn receiver() -> Player {
+pub async fn receiver() -> Player {
     receiver_with(Vec::new()).await
 }
 
@@ -38,15 +38,19 @@ fn taken() -> ScriptedAnswer {
     }
 }
 
+/// A server that tells this receiver of all events, under this name.
+pub fn told(setup: Setup, name: &str, receiver: &Player) -> Setup {
+    let url = format!("http://{}/hook", receiver.address());
+    let setup = setup.env("HOOK_SECRET", SECRET);
+    setup.tables(&table(name, &url, ""))
+}
+
 fn table(name: &str, url: &str, more: &str) -> String {
     format!("[webhooks.{name}]\nurl = \"{url}\"\nsecret_env = \"HOOK_SECRET\"\n{more}")
 }
 
 fn setup(name: &str, receiver: &Player) -> Setup {
-    let url = format!("http://{}/hook", receiver.address());
-    Setup::new()
-        .env("HOOK_SECRET", SECRET)
-        .tables(&table(name, &url, ""))
+    told(Setup::new(), name, receiver)
 }
 
 /// HMAC-SHA256 as RFC 2104 defines it.
@@ -65,7 +69,7 @@ fn header<'a>(request: &'a RecordedRequest, name: &str) -> &'a str {
 }
 
 /// Checks the signature of an event, and returns the id of its response and its type.
-fn checked(request: &RecordedRequest) -> (String, String) {
+pub fn checked(request: &RecordedRequest) -> (String, String) {
     let (event_id, time) = (
         header(request, "webhook-id"),
         header(request, "webhook-timestamp"),

@@ -232,6 +232,13 @@ impl OpenHostedItem {
         }
     }
 
+    /// Writes the end of the item of a call that was cut off.
+    pub(super) fn interrupt(self, out: &mut ItemOutput<'_>) {
+        let error = McpCallError::of_interruption();
+        let item = self.item.clone().with_error(error);
+        self.close(Some(item), true, out);
+    }
+
     /// Writes the end of the item: the item with its result, or the opened one if none came.
     pub(super) fn close(self, result: Option<HostedItem>, failed: bool, out: &mut ItemOutput<'_>) {
         // An item of another kind cannot end this one.

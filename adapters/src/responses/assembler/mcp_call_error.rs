@@ -8,6 +8,10 @@ use serde_json::{Value, json};
 // MCP report it to their callers as errors of the protocol with these codes, so a client reads what
 // it would read if it called the server itself. An execution error would be one of the tool.
 
+/// What the client and the model read of a call that was cut off.
+pub const CALL_INTERRUPTED: &str =
+    "The call was interrupted, and it is not known whether it took effect.";
+
 /// The code of a connection that has ended, or that could not be made.
 const CONNECTION_CLOSED: i32 = -32_000;
 /// The code of a request without an answer in time.
@@ -41,6 +45,11 @@ impl McpCallError {
     pub fn of_connection(message: String) -> Self {
         let code = CONNECTION_CLOSED;
         Self::Protocol { code, message }
+    }
+
+    /// The answer, or the process, ended while the call ran.
+    pub(super) fn of_interruption() -> Self {
+        Self::of_connection(CALL_INTERRUPTED.to_owned())
     }
 
     /// The call took too long.

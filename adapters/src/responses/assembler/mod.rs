@@ -47,7 +47,7 @@ use std::collections::HashSet;
 
 pub use self::call::WithheldCall;
 pub use self::hosted::HostedItem;
-pub use self::mcp_call_error::McpCallError;
+pub use self::mcp_call_error::{CALL_INTERRUPTED, McpCallError};
 pub use self::rounds::RoundItem;
 
 use registry::{EnumSet, RelayToolKind};

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::event_buffer::EventBuffer;
+use super::mcp_call_error::McpCallError;
 use super::native::item_types::ItemType;
 use super::text_part::{TextNames, kind_of_part, names};
 use crate::event::NativeText;
@@ -156,6 +157,10 @@ impl OpenStoredItem {
                 set(&mut self.item, "phase", json!("final_answer"));
             }
             "reasoning" => set(&mut self.item, "summary", self.parts.into()),
+            "mcp_call" => {
+                let error = McpCallError::of_interruption();
+                set(&mut self.item, "error", error.to_json());
+            }
             _ => {}
         }
         if self.item.get("status").is_some() {
@@ -223,6 +228,27 @@ mod tests {
         let item = &closing[2]["item"];
         assert_eq!(item["status"], "incomplete");
         assert_eq!(item["content"][0]["text"], "half a");
+    }
+
+    #[test]
+    fn a_call_of_an_mcp_server_says_that_it_was_cut_off() {
+        let call =
+            json!({"id": "mcp_1", "type": "mcp_call", "status": "in_progress", "error": null});
+        let closing = closed(&[
+            json!({"type": "response.output_item.added", "output_index": 0, "item": call}),
+            json!({"type": "response.mcp_call_arguments.delta", "delta": "{}"}),
+            json!({"type": "response.mcp_call_arguments.done", "arguments": "{}"}),
+        ]);
+        let item = &closing[0]["item"];
+        assert_eq!(
+            (&item["arguments"], &item["status"]),
+            (&json!("{}"), &json!("incomplete"))
+        );
+        let message = item["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("not known whether it took effect"),
+            "{item}"
+        );
     }
 
     #[test]

@@ -135,9 +135,10 @@ impl Assembler {
                 }
             }
             OpenItem::Reasoning(reasoning) => self.close_reasoning(reasoning, events),
-            OpenItem::Hosted(item) => {
-                item.close(None, status != "completed", &mut self.writer.to(events));
+            OpenItem::Hosted(item) if status == "completed" => {
+                item.close(None, false, &mut self.writer.to(events));
             }
+            OpenItem::Hosted(item) => item.interrupt(&mut self.writer.to(events)),
         }
         // While a call is open, they wait for its end.
         if !self.reasoning_states.is_empty() && self.calls.is_empty() {

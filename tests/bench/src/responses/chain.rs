@@ -9,7 +9,7 @@ use respondent::{
     config::HistoryConfig,
     net::LOCAL_OWNER,
     responses::ResponseStore,
-    store::{DataDir, NewItem, NewResponse, ResponseText, Store, StoredOrigin, ToolRecord},
+    store::{DataDir, NewItem, NewResponse, ResponseText, Store, StoredOrigin, ToolChanges},
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -163,7 +163,7 @@ async fn fill(store: &Store, kind: ChainKind) -> anyhow::Result<String> {
             created: NOW,
             now: NOW,
             spent: None,
-            tools: ToolRecord::default(),
+            tools: ToolChanges::default(),
             paused: None,
         };
         store

@@ -8,7 +8,7 @@ use respondent::{
     net::LOCAL_OWNER,
     store::{
         DataDir, EndedJob, EventBatch, NewItem, NewJob, NewResponse, ResponseText, Store,
-        StoredOrigin, ToolRecord,
+        StoredOrigin, ToolChanges,
     },
 };
 use serde_json::json;
@@ -161,7 +161,7 @@ async fn fill(store: &Store) -> anyhow::Result<()> {
             created: now,
             now,
             spent: None,
-            tools: ToolRecord::default(),
+            tools: ToolChanges::default(),
             paused: None,
         };
         store.create_job(new).await?;
@@ -169,7 +169,7 @@ async fn fill(store: &Store) -> anyhow::Result<()> {
             response: ended.into(),
             events: events(16, 1),
             was_interrupted: false,
-            webhooks: Vec::new(),
+            deliveries: Vec::new(),
             now_ms: now * 1_000,
         };
         store

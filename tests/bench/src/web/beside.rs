@@ -1,4 +1,5 @@
-//! The latency of streams beside turns that search and read pages.
+//! The latency of streams beside turns that search and read pages, and beside background responses
+//! that also call a tool with effects.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -10,7 +11,7 @@ use futures_util::future::try_join_all;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    fixture::{FixtureWeb, PAGES_A_TURN},
+    fixture::{Asked, FixtureWeb, PAGES_A_TURN},
     verdict,
 };
 use crate::{
@@ -26,8 +27,10 @@ use crate::{
 const STREAMS: u32 = 20;
 const GAP: Duration = Duration::from_millis(5);
 const EVENTS: u64 = 800;
-/// Turns that search at once, for as long as the streams run.
+/// Turns that search at once, for as long as the streams run, and background responses: more than
+/// run at the same time, so that some of them wait.
 const TURNS: u32 = 20;
+const BACKGROUND: u32 = 25;
 const TIMEOUT: Duration = Duration::from_mins(2);
 const SETTLE_TIME: Duration = Duration::from_millis(1500);
 
@@ -50,9 +53,28 @@ struct Turns {
     peak: u64,
 }
 
-/// Measures streams of the pass-through and of the proxy, alone and while the proxy searches and
-/// reads. Returns false if an event was lost.
+impl Asked {
+    fn turns(self) -> u32 {
+        match self {
+            Self::Waiting => TURNS,
+            Self::Background => BACKGROUND,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "turns at once, each of which",
+            Self::Background => {
+                "background responses, each of which has a viewer, calls a tool with effects twice,"
+            }
+        }
+    }
+}
+
+/// Measures streams of the pass-through and of the proxy, alone and while the proxy runs tools for
+/// turns that are asked for in this way. Returns false if an event was lost.
 pub(super) async fn measure(
+    asked: Asked,
     rounds: u32,
     kilobytes: u32,
     web: &FixtureWeb,
@@ -69,27 +91,27 @@ pub(super) async fn measure(
             (of_pass, of_ours, turns) = Default::default();
         }
         for (server, latencies) in [(pass, &mut of_pass), (ours, &mut of_ours)] {
-            exact &= measure_round(server, ours, web, latencies, &mut turns).await?;
+            exact &= measure_round((server, latencies), ours, (asked, web), &mut turns).await?;
         }
     }
-    print(&of_pass, &of_ours, &mut turns, kilobytes);
+    print(asked, (&of_pass, &of_ours), &turns, kilobytes);
     print_line(&format!("{} pages were served in all.", web.served()));
     Ok(exact)
 }
 
 /// Measures the streams of a server, while it is the proxy that searches.
 async fn measure_round(
-    server: &Server,
+    (server, latencies): (&Server, &mut Latencies),
     proxy: &Server,
-    web: &FixtureWeb,
-    latencies: &mut Latencies,
+    (asked, web): (Asked, &FixtureWeb),
     turns: &mut Turns,
 ) -> anyhow::Result<bool> {
     let mut alone = streams(server.target).await?;
     sleep(SETTLE_TIME).await;
     turns.idle = measure::rss_kb(proxy.pid)?;
     let done = AtomicBool::new(false);
-    let searching = try_join_all((0..TURNS).map(|_| search_until(&done, web, proxy.target)));
+    let searching = (0..asked.turns()).map(|_| search_until(&done, (asked, web), proxy.target));
+    let searching = try_join_all(searching);
     let streaming = async {
         let tally = streams(server.target).await;
         done.store(true, Ordering::Relaxed);
@@ -117,12 +139,12 @@ async fn measure_round(
 /// Runs one turn after the other until the streams have ended. Returns the time of each.
 async fn search_until(
     done: &AtomicBool,
-    web: &FixtureWeb,
+    (asked, web): (Asked, &FixtureWeb),
     proxy: Target,
 ) -> anyhow::Result<Vec<Duration>> {
     let mut times = Vec::new();
     while !done.load(Ordering::Relaxed) {
-        times.push(web.turn(proxy).await?);
+        times.push(web.turn(asked, proxy).await?);
     }
     Ok(times)
 }
@@ -137,10 +159,15 @@ fn p99(tally: &mut Tally) -> f64 {
     to_f64(quantile(&mut tally.latency_ns, 990)) / 1e6
 }
 
-fn print(of_pass: &Latencies, of_ours: &Latencies, turns: &mut Turns, kilobytes: u32) {
-    let gap = GAP.as_millis();
+fn print(
+    asked: Asked,
+    (of_pass, of_ours): (&Latencies, &Latencies),
+    turns: &Turns,
+    kilobytes: u32,
+) {
+    let (gap, count, name) = (GAP.as_millis(), asked.turns(), asked.name());
     print_line(&format!(
-        "\n{STREAMS} streams, an event each {gap} ms, alone and beside {TURNS} turns at once, each of which searches and reads {PAGES_A_TURN} pages of {kilobytes} KB; p99 of an event in ms\n"
+        "\n{STREAMS} streams, an event each {gap} ms, alone and beside {count} {name} searches and reads {PAGES_A_TURN} pages of {kilobytes} KB; p99 of an event in ms\n"
     ));
     print_line("| pass-through alone | beside | proxy alone | beside | beside / alone | aim | |");
     print_line("|---|---|---|---|---|---|---|");

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`extraction`] | how fast the content of a page is found |
 //! | this one | searches that are answered from memory |
-//! | [`beside`] | streams beside turns that search and read in the [`fixture`] |
+//! | [`beside`] | streams beside turns and background responses that search and read in the [`fixture`] |
 
 mod beside;
 mod extraction;
@@ -15,7 +15,7 @@ use std::{path::PathBuf, time::Instant};
 use anyhow::ensure;
 use serde_json::{Value, json};
 
-use self::fixture::FixtureWeb;
+use self::fixture::{Asked, FixtureWeb};
 use crate::{
     conn::Conn,
     limits,
@@ -41,6 +41,9 @@ pub(crate) struct WebOptions {
     /// Measure extraction alone, which needs no network
     #[arg(long)]
     extraction: bool,
+    /// Leave extraction out
+    #[arg(long, conflicts_with = "extraction")]
+    streams: bool,
 }
 
 /// Searches that are answered from memory, and the most that one may take, in ms.
@@ -50,7 +53,9 @@ const MAX_CACHED_MS: f64 = 5.0;
 /// Measures and prints tables. Returns false if an event or a page was lost.
 pub(crate) async fn run(options: &WebOptions) -> anyhow::Result<bool> {
     print_line(&measure::machine());
-    extraction::measure()?;
+    if !options.streams {
+        extraction::measure()?;
+    }
     if options.extraction {
         return Ok(true);
     }
@@ -64,7 +69,10 @@ pub(crate) async fn run(options: &WebOptions) -> anyhow::Result<bool> {
     let ours = launcher.start(Arm::Ours, upstream.target.addr).await?;
     measure_cached(&ours).await?;
     let (rounds, kilobytes) = (options.rounds, options.kilobytes);
-    let exact = beside::measure(rounds, kilobytes, &web, &pass, &ours).await?;
+    let mut exact = true;
+    for asked in [Asked::Waiting, Asked::Background] {
+        exact &= beside::measure(asked, rounds, kilobytes, &web, &pass, &ours).await?;
+    }
     for server in [pass, ours] {
         server.stop().await?;
     }
