@@ -137,7 +137,7 @@ impl Answer<'_> {
             (ToolResult::failure(why), now..now)
         } else {
             tools.calls += 1;
-            let run = runner.run_approved(ctx, &session, approved);
+            let run = || runner.run_approved(ctx, &session, approved);
             let running = run_call(ctx, call, effect, Some(&shown), run);
             self.wait_with_heartbeat(running).await?
         };

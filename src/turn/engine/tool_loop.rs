@@ -38,6 +38,8 @@ pub(in crate::turn) struct ToolLoop {
     pub(super) rounds: u32,
     /// How many of the last rounds, in a row, had no usable call.
     pub(super) unusable_rounds: u32,
+    /// The answer has to end, and no further call begins.
+    pub(super) is_stopped: bool,
     /// The calls that were run, and the most that may be.
     pub(super) calls: u32,
     pub(super) max_calls: Option<u32>,
@@ -115,6 +117,7 @@ impl ToolLoop {
             history,
             rounds: 0,
             unusable_rounds: 0,
+            is_stopped: false,
             calls: 0,
             max_calls,
             tokens_left: ANSWER_TOKENS,

@@ -5,6 +5,7 @@ use kit::player::{PlayerWire, ScriptedAnswer};
 use kit::tools::ScriptedTool;
 use serde_json::{Value, json};
 
+use super::history::next;
 use super::server::{RoundClient, RoundServer, call, history, question, request};
 use super::table::tools;
 use crate::faults::{answer, player};
@@ -187,6 +188,55 @@ async fn a_shutdown_while_a_tool_runs(wire: PlayerWire) {
     }
 }
 
+/// Promise: An answer whose client has got a whole call already completes, also if the proxy is
+/// shut down or the time of the turn is over while a tool of the proxy runs: that call fails, and
+/// the model is told in the next request.
+#[kit::test(on_each_wire)]
+async fn an_answer_with_a_released_call_completes(wire: PlayerWire) {
+    let limit = "[server]\nturn_timeout = \"2s\"\n";
+    for (settings, ends_by_itself) in [("", false), (limit, true)] {
+        for client in [RoundClient::Streaming, RoundClient::Codex] {
+            let player = player(wire).await;
+            player.push(answer(json!([
+                call("c1", "shell"),
+                call("c2", "fetch"),
+                call("c3", "look")
+            ])));
+            player.push(answer(json!([{"text": "Sunny."}])));
+            let tools = [
+                ScriptedTool::new("fetch", "A page.").shown_as_mcp(),
+                ScriptedTool::new("look", "").shown_as_mcp().stalling(),
+            ];
+            let server = RoundServer::start(&[&player], &tools, settings);
+            let end = async {
+                if !ends_by_itself {
+                    server.tools.wait_running(1).await;
+                    server.shutdown.cancel();
+                }
+            };
+            let asked = request(&question());
+            let (stream, ()) = tokio::join!(server.stream(&asked, client), end);
+            assert_eq!(stream.terminal, "response.completed", "{client:?}");
+            let output = &stream.response["output"];
+            assert_eq!(types(&stream.response), "function_call mcp_call mcp_call");
+            assert_eq!(output[2]["status"], "failed");
+            let error = output[2]["error"].to_string();
+            assert!(error.contains("the answer had to end"), "{error}");
+            server.tools.wait_running(0).await;
+            server.check_replay();
+            if ends_by_itself {
+                assert_eq!(output[1]["output"], "A page.");
+                server
+                    .answer(&next(&stream.response, |_| true), client)
+                    .await;
+                let told = history(&player.requests()[1]).to_string();
+                assert!(told.contains("A page."), "{told}");
+                assert!(told.contains("The call was stopped"), "{told}");
+            }
+        }
+    }
+}
+
 /// Promise: A call of a tool that takes longer than it may, or than the operator allows, is
 /// stopped; the model is told, the client sees a failed item, and the other calls of the round have
 /// their results.
@@ -232,22 +282,55 @@ async fn calls_of_a_round_run_at_once(wire: PlayerWire) {
     server.tools.wait_running(0).await;
 }
 
+/// Promise: A defect in a tool of the proxy costs the call that ran into it: the client sees a
+/// failed item, the model is told, and the turn goes on with the other calls. Nobody reads what the
+/// defect says.
 #[kit::test(on_each_wire)]
 async fn a_defect_in_a_tool(wire: PlayerWire) {
+    for defective in ["look", "abrupt"] {
+        for client in [
+            RoundClient::Streaming,
+            RoundClient::Codex,
+            RoundClient::Whole,
+        ] {
+            let player = player(wire).await;
+            player.push(answer(json!([call("c1", defective), call("c2", "fetch")])));
+            player.push(answer(json!([{"text": "Fine."}])));
+            let tools = [
+                ScriptedTool::new(defective, "").shown_as_mcp().panicking(),
+                ScriptedTool::new("fetch", "A page.").shown_as_mcp(),
+            ];
+            let server = RoundServer::start(&[&player], &tools, "");
+            let response = server.answer(&request(&question()), client).await;
+            assert_eq!(types(&response), "mcp_call mcp_call message");
+            let output = &response["output"];
+            assert_eq!(output[0]["status"], "failed", "{client:?}");
+            let error = output[0]["error"].to_string();
+            assert!(error.contains("a defect in the proxy"), "{error}");
+            assert_eq!(output[1]["output"], "A page.");
+            let told = history(&player.requests()[1]).to_string();
+            assert!(told.contains("a defect in the proxy"), "{told}");
+            assert!(told.contains("A page."), "{told}");
+            let said = "a defect in a tool";
+            assert!(!told.contains(said) && !response.to_string().contains(said));
+            server.check_replay();
+        }
+    }
+}
+
+/// Promise: A defect in a tool does not end an answer whose client has got a whole call already.
+#[kit::test(on_each_wire)]
+async fn a_defect_behind_a_released_call(wire: PlayerWire) {
     let player = player(wire).await;
-    player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
+    player.push(answer(json!([call("c1", "shell"), call("c2", "look")])));
     let tool = ScriptedTool::new("look", "").shown_as_search().panicking();
     let server = RoundServer::start(&[&player], &[tool], "");
-    let stream = server
-        .stream(&request(&question()), RoundClient::Streaming)
-        .await;
-    assert_eq!(stream.terminal, "response.failed");
-    assert_eq!(stream.error_code(), Some("server_error"));
-    player.push(answer(json!([{"text": "Fine."}])));
     let response = server
-        .answer(&request(&question()), RoundClient::Streaming)
+        .answer(&request(&question()), RoundClient::Codex)
         .await;
-    assert_eq!(types(&response), "message");
+    assert_eq!(types(&response), "function_call web_search_call");
+    assert_eq!(response["output"][1]["status"], "failed");
+    server.check_replay();
 }
 
 /// Reads from a stream until a text appears, and then closes it.
