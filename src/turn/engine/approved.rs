@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
+use adapters::tools::ProxyTool;
 use adapters::turn::ApprovedCall;
 use tokio::time::Instant;
 
@@ -90,7 +91,7 @@ impl ApprovedCalls {
 fn withheld(call: &ApprovedCall) -> WithheldCall {
     WithheldCall {
         id: call.id.clone(),
-        name: format!("{}__{}", call.server_label, call.name),
+        name: ProxyTool::server_prefix(&call.server_label) + &call.name,
         arguments: call.arguments.clone(),
         items: Vec::new(),
     }
@@ -142,8 +143,8 @@ impl Answer<'_> {
             self.wait_with_heartbeat(running).await?
         };
         let status = if result.failed { "failed" } else { "completed" };
-        let metrics = &self.record.metrics;
-        metrics.tool_called(&ctx.owner, "mcp", result.failed);
+        let took = times.end.duration_since(times.start);
+        self.record.tool_called("mcp", result.failed, took);
         let item = result.item.clone();
         let item =
             item.unwrap_or_else(|| shown.with_error(McpCallError::Execution(result.text.clone())));

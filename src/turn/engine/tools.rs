@@ -27,8 +27,8 @@ use crate::turn::tool_runner::{CallSource, ToolEffect, ToolFuture, ToolResult};
 /// The most calls of one round that are run. Refused and equal calls have results of their own in
 /// the places that are left, and [`NOT_RUN`] beyond them.
 pub(super) const MAX_CALLS_AT_ONCE: usize = 20;
-/// The most calls of one round, run or not, because each needs a result. More end the answer, unless
-/// the client has calls in the same round.
+/// The most calls of one round, run or not, because each needs a result. More end the answer,
+/// unless the client has calls in the same round.
 const MAX_CALLS_OF_ROUND: usize = 200;
 /// The short result of a call that is not run.
 pub(super) const NOT_RUN: &str = "Not run: too many calls at once.";
@@ -48,6 +48,7 @@ impl Answer<'_> {
             return Err(Fault::new(Kind::Internal, "The answer has no tools."));
         };
         tools.rounds += 1;
+        self.record.tool_round();
         let max_rounds = tools.history.config.tools.max_rounds;
         if tools.rounds >= max_rounds.saturating_add(ROUNDS_TO_NOTICE)
             && !self.assembler.has_client_calls()
@@ -235,9 +236,18 @@ impl Answer<'_> {
                         self.assembler.open_item(item, &mut self.events);
                         self.send().await;
                     }
-                    let result = self.next_result(tools, running.next()).await?;
+                    let stopped = || failed_call(STOPPED, shown.as_ref(), McpCallError::Execution);
+                    let result = match self.next_result(tools, running.next()).await {
+                        Ok(result) => result,
+                        Err(mut fault) => {
+                            let now = Instant::now();
+                            self.record_call(tools, call, "failed", &stopped(), began..now);
+                            fault.message += &while_running(call);
+                            return Err(fault);
+                        }
+                    };
                     let result = match result {
-                        None => failed_call(STOPPED, shown.as_ref(), McpCallError::Execution),
+                        None => stopped(),
                         Some((result, times)) => {
                             (began, ended) = (times.start, times.end);
                             result
@@ -245,9 +255,9 @@ impl Answer<'_> {
                     };
                     status = if result.failed { "failed" } else { "completed" };
                     self.record.tool_cost += tools.tools.take_cost();
-                    let name = ProxyTool::original_name(&call.name);
-                    let metrics = &self.record.metrics;
-                    metrics.tool_called(&ctx.owner, tools.counted_name(name), result.failed);
+                    let name = tools.counted_name(ProxyTool::original_name(&call.name));
+                    self.record
+                        .tool_called(name, result.failed, ended.duration_since(began));
                     let sources = tools.add_sources(&result.sources);
                     self.assembler.add_sources(sources.iter().cloned());
                     if shown.is_some() {
@@ -264,6 +274,7 @@ impl Answer<'_> {
             let shown = self.record_call(tools, call, status, &result, began..ended);
             let found = result.item.as_ref().and_then(HostedItem::found_tools);
             results.push(EndedCall {
+                name: ProxyTool::original_name(&call.name).to_owned(),
                 found_tools: found.map(Arc::from),
                 text: result.text,
                 unusable: result.unusable,
@@ -379,6 +390,15 @@ fn too_many_calls(count: usize) -> Fault {
         "Too many concurrent tool calls: the model called {count} tools at once, and {MAX_CALLS_AT_ONCE} may run."
     );
     Fault::new(Kind::Internal, message)
+}
+
+/// What the fault of an answer says that ended while this call ran.
+fn while_running(call: &WithheldCall) -> String {
+    let name: String = ProxyTool::original_name(&call.name)
+        .chars()
+        .take(100)
+        .collect();
+    format!(" The tool '{name}' was running.")
 }
 
 /// The results of calls as items of a history.

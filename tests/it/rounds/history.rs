@@ -82,7 +82,7 @@ pub fn next(response: &Value, keep: impl Fn(&Value) -> bool) -> Value {
 
 /// What a request has: `user`, `(a b)` for the calls of one answer, and `a!` for the result of a
 /// call.
-fn shape(sent: &RecordedRequest) -> String {
+pub fn shape(sent: &RecordedRequest) -> String {
     let history = history(sent);
     let mut shape: Vec<String> = Vec::new();
     // The calls of an answer that is not over. On Chat Completions an answer is one message.

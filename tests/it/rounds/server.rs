@@ -132,6 +132,21 @@ impl RoundServer {
         }
     }
 
+    /// The same with a store of responses.
+    pub fn start_with_store(
+        players: &[&Player],
+        tools: &[ScriptedTool],
+        settings: &str,
+        responses: ResponseStore,
+    ) -> Self {
+        let tools = Arc::new(ScriptedTools::new(tools));
+        let runner = Arc::new(Tools(Arc::clone(&tools)));
+        Self {
+            tools,
+            ..Self::with_store(players, runner, settings, responses)
+        }
+    }
+
     /// The same with tools that are not scripted.
     pub fn with_tools(players: &[&Player], runner: Arc<dyn ToolRunner>, settings: &str) -> Self {
         let responses = ResponseStore::default();

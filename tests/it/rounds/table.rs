@@ -82,6 +82,17 @@ fn table() -> Vec<RoundCase> {
             ran: &["look", "look", "fetch"],
         },
         RoundCase {
+            name: "two calls of one round under the same id",
+            answers: vec![
+                json!([call("call_0", "look"), call("call_0", "fetch")]),
+                end(),
+            ],
+            output: "web_search_call mcp_call message",
+            status: "completed",
+            over_responses: None,
+            ran: &["look", "fetch"],
+        },
+        RoundCase {
             name: "tools that fail",
             answers: vec![json!([call("c1", "broken"), call("c2", "lost")]), end()],
             output: "mcp_call! web_search_call! message",
@@ -195,6 +206,69 @@ async fn calls_of_the_proxys_tools_are_answered_in_one_response(wire: PlayerWire
             assert_eq!(response["status"], case.status, "{name}");
             server.check_replay();
         }
+    }
+}
+
+/// Promise: The calls of the proxy's tools run whatever reason a provider gives for the end of its
+/// answer, if it is whole.
+#[kit::test]
+async fn calls_run_whatever_the_finish_reason_is() {
+    for reason in ["stop", "function_call", "eos", "tool_calls"] {
+        let player = player(PlayerWire::Chat).await;
+        let steps = json!([call("c1", "look"), {"finish": reason}, {"done": true}]);
+        player.push(answer(steps));
+        player.push(answer(json!([{"text": "It is sunny."}])));
+        let server = RoundServer::start(&[&player], &tools(), "");
+        let response = server
+            .answer(&request(&question()), RoundClient::Codex)
+            .await;
+        assert_eq!(types(&response), "web_search_call message", "{reason}");
+        assert_eq!(server.tools.calls().len(), 1, "{reason}");
+        server.check_replay();
+    }
+}
+
+/// Promise: The metrics have the calls of the proxy's tools, how long they took, and the rounds in
+/// which the model called them.
+#[kit::test(on_each_wire)]
+async fn calls_their_time_and_rounds_are_counted(wire: PlayerWire) {
+    let player = player(wire).await;
+    for steps in [
+        json!([call("c1", "look")]),
+        json!([call_with("c2", "look", "tomorrow"), call("c3", "broken")]),
+        json!([call("c4", "impatient"), call("c5", "shell")]),
+    ] {
+        player.push(answer(steps));
+    }
+    let mut tools = tools();
+    tools.push(ScriptedTool::new("impatient", "").stalling());
+    let server = RoundServer::start(&[&player], &tools, "");
+    server
+        .answer(&request(&question()), RoundClient::Streaming)
+        .await;
+    let metrics = server.metrics.render();
+    let value = |series: &str| -> f64 {
+        let mut lines = metrics.lines();
+        let line = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let line = line.unwrap_or_else(|| panic!("no {series}:\n{metrics}"));
+        line.parse().unwrap()
+    };
+    let is = |series: &str, expected: f64| {
+        assert!((value(series) - expected).abs() < f64::EPSILON, "{series}");
+    };
+    is("respondent_tool_rounds_total", 3.0);
+    for (tool, result, calls) in [
+        ("look", "completed", 2.0),
+        ("broken", "failed", 1.0),
+        ("impatient", "failed", 1.0),
+    ] {
+        let labels = format!("tool=\"{tool}\",result=\"{result}\",client=\"local\"");
+        is(&format!("respondent_tool_calls_total{{{labels}}}"), calls);
+        let series = "respondent_tool_duration_seconds";
+        is(&format!("{series}_count{{tool=\"{tool}\"}}"), calls);
+        let took = value(&format!("{series}_sum{{tool=\"{tool}\"}}"));
+        let least = if tool == "impatient" { 0.05 } else { 0.0 };
+        assert!((least..60.0).contains(&took), "{tool}: {took}");
     }
 }
 
@@ -508,9 +582,9 @@ async fn the_calls_of_one_round_are_limited(wire: PlayerWire) {
     server.check_replay();
 }
 
-/// Promise: A round that also calls tools of the client never ends in an error for the number of its
-/// calls, because the client may run its own already: it gets all of them, and of the proxy's tools
-/// twenty calls run. The next request tells the model of the others that they did not.
+/// Promise: A round that also calls tools of the client never ends in an error for the number of
+/// its calls, because the client may run its own already: it gets all of them, and of the proxy's
+/// tools twenty calls run. The next request tells the model of the others that they did not.
 #[kit::test(on_each_wire)]
 async fn a_round_with_calls_of_the_client_is_not_ended_by_its_limits(wire: PlayerWire) {
     let before = |count| vec![json!([call("c", "shell")]), many_calls(count)];
