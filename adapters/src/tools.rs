@@ -414,6 +414,14 @@ impl ToolNames {
         self.by_wire_name.remove(wire_name);
     }
 
+    /// Whether a function without a namespace has this name.
+    pub(crate) fn has_function(&self, name: &str) -> bool {
+        let mut targets = self.by_wire_name.values();
+        targets.any(|target| {
+            target.kind == ToolKind::Function && target.namespace.is_none() && target.name == name
+        })
+    }
+
     /// Takes the search that the client does not run itself, if it offers one.
     pub(crate) fn take_search(&mut self) -> Option<Box<HostedSearch>> {
         self.hosted_search.take()

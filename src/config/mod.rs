@@ -61,7 +61,7 @@ pub use keys::KeyOrigin;
 pub use load::load;
 pub use purpose::LoadPurpose;
 pub use settings::{ArtifactConfig, ArtifactMode, CaptureMode};
-pub use storage::{HistoryConfig, JobConfig, ResponseConfig, ResponseMode};
+pub use storage::{ClientToolMode, HistoryConfig, JobConfig, ResponseConfig, ResponseMode};
 pub use tools::ToolConfig;
 pub use watch::ConfigWatcher;
 pub use webhooks::{Webhook, WebhookEvent};

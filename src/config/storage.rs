@@ -5,7 +5,7 @@ use std::time::Duration;
 use adapters::stored_history::HistoryMode;
 use registry::duration::{self, DurationText};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Where responses and conversations are stored, and for how long: `[responses]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -127,6 +127,19 @@ pub struct JobConfig {
     #[serde(deserialize_with = "duration::deserialize")]
     #[schemars(with = "DurationText")]
     pub timeout: Duration,
+    /// What becomes of the calls of functions of the client, which may not be there to run them.
+    pub client_tools: ClientToolMode,
+}
+
+/// What becomes of a call of a function of the client in a background response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientToolMode {
+    /// It ends the response, and the client sends the result with its next request.
+    #[default]
+    Surface,
+    /// The model gets an error in place of a result, and goes on.
+    Error,
 }
 
 impl Default for JobConfig {
@@ -135,6 +148,7 @@ impl Default for JobConfig {
             running: 20,
             queued: 1_000,
             timeout: Duration::from_mins(5),
+            client_tools: ClientToolMode::default(),
         }
     }
 }

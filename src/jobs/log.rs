@@ -435,7 +435,7 @@ impl EventLog for EngineLog {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use adapters::responses::response_object::ResponseStatus;
     use arc_swap::ArcSwap;
     use tempfile::TempDir;
@@ -450,13 +450,13 @@ mod tests {
     const ID: &str = "resp_1";
 
     /// The log of a job that has begun.
-    struct TestLog {
-        log: Arc<JobLog>,
-        _folder: TempDir,
+    pub(in crate::jobs) struct TestLog {
+        pub(in crate::jobs) log: Arc<JobLog>,
+        pub(in crate::jobs) _folder: TempDir,
     }
 
     impl TestLog {
-        async fn new() -> Self {
+        pub(in crate::jobs) async fn new() -> Self {
             let _ = rustls::crypto::ring::default_provider().install_default();
             let folder = tempfile::tempdir().unwrap();
             let store = Arc::new(Store::open(&DataDir::new(folder.path()), 0).unwrap());

@@ -369,22 +369,8 @@ impl SharedQueue {
                 shared.jobs.lock().end(&owner);
                 drop(slot);
                 shared.begin_jobs();
-                shared.forget_later(owner, id).await;
+                forget_unread(&shared.jobs, (owner, id)).await;
             });
-        }
-    }
-
-    /// Forgets the log of a job that has ended, once it has not been read for a while.
-    async fn forget_later(&self, owner: Arc<str>, id: String) {
-        let key = (owner, id);
-        loop {
-            sleep(KEPT_AFTER).await;
-            let mut jobs = self.jobs.lock();
-            let is_read = jobs.live.get(&key).is_some_and(|it| it.log.viewers() > 0);
-            if !is_read {
-                jobs.live.remove(&key);
-                return;
-            }
         }
     }
 
@@ -455,8 +441,8 @@ impl SharedQueue {
         waiting.log.end(response).await;
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            let id = waiting.identity.id.clone();
-            shared.forget_later(Arc::clone(&waiting.owner), id).await;
+            let key = key(&waiting.owner, &waiting.identity.id);
+            forget_unread(&shared.jobs, key).await;
         });
     }
 
@@ -545,6 +531,58 @@ fn take_one(counts: &mut HashMap<Arc<str>, usize>, owner: &Arc<str>) {
     }
 }
 
+/// Forgets the log of a job that has ended, once it has not been read for a while.
+async fn forget_unread(jobs: &Mutex<Jobs>, key: (Arc<str>, String)) {
+    loop {
+        sleep(KEPT_AFTER).await;
+        let mut jobs = jobs.lock();
+        let is_read = jobs.live.get(&key).is_some_and(|it| it.log.viewers() > 0);
+        if !is_read {
+            jobs.live.remove(&key);
+            return;
+        }
+    }
+}
+
 fn key(owner: &Arc<str>, id: &str) -> (Arc<str>, String) {
     (Arc::clone(owner), id.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::time::timeout;
+
+    use super::super::log::tests::TestLog;
+    use super::*;
+
+    /// Promise: The events of a background response that has ended leave the memory half a minute
+    /// later, or when nobody reads them any more.
+    #[tokio::test]
+    async fn a_job_that_has_ended_leaves_the_memory() {
+        let TestLog { log, _folder } = TestLog::new().await;
+        tokio::time::pause();
+        let jobs = Mutex::<Jobs>::default();
+        let key = key(&"me".into(), "resp_1");
+        let live = LiveJob {
+            log: Arc::clone(&log),
+            cancelled: CancellationToken::new(),
+        };
+        jobs.lock().live.insert(key.clone(), live);
+        let is_live = || !jobs.lock().live.is_empty();
+        let mut forgetting = pin!(forget_unread(&jobs, key));
+        let mut wait = async |seconds| {
+            let waited = timeout(Duration::from_secs(seconds), &mut forgetting).await;
+            waited.is_ok()
+        };
+        let viewer = log.watch();
+        assert!(!wait(29).await && is_live());
+        assert!(!wait(2).await && is_live(), "it is read");
+        drop(viewer);
+        let log = (Arc::downgrade(&log), drop(log)).0;
+        assert!(!wait(28).await && is_live());
+        assert!(wait(2).await && !is_live());
+        assert_eq!(log.strong_count(), 0);
+    }
 }

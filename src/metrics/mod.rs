@@ -36,7 +36,7 @@ type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 /// Counters that are told apart by `N` labels.
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 
-/// Histograms of seconds by provider.
+/// Histograms of seconds by one label.
 type Seconds = Family<Labels<1>, Histogram>;
 
 /// Declares [`Metrics`]: a field for each metric, its type, and the name and the help text under
@@ -118,6 +118,10 @@ metrics! {
     tasks: Gauge = add("tasks", "Tasks of the runtime that have not ended");
     tool_calls: Counters<3> =
         add("tool_calls", "Calls of tools that run in the proxy, by tool, result and client");
+    tool_duration: Seconds =
+        add_seconds("tool_duration", "How long calls of tools that run in the proxy took, by tool");
+    tool_rounds: Counter =
+        add("tool_rounds", "Upstream answers in which the model called tools that run in the proxy");
     refused: Counters<1> = add("refused_requests", "Requests that the guard or a limit refused");
 }
 
@@ -388,9 +392,9 @@ impl Metrics {
         self.waiting_deliveries.get_or_create(&[name]).set(waiting);
     }
 
-    /// Counts a call of a tool that runs in the proxy. There are as many owners as clients in the
-    /// configuration.
-    pub fn tool_called(&self, owner: &str, tool: &str, failed: bool) {
+    /// Counts a call of a tool that runs in the proxy, and how long it took. There are as many
+    /// owners as clients in the configuration.
+    pub fn tool_called(&self, owner: &str, tool: &str, failed: bool, took: Duration) {
         let result = if failed { "failed" } else { "completed" };
         let labels = [
             ("tool", tool.to_owned().into()),
@@ -398,6 +402,14 @@ impl Metrics {
             ("client", owner.to_owned().into()),
         ];
         self.tool_calls.get_or_create(&labels).inc();
+        let [tool, _, _] = labels;
+        let durations = self.tool_duration.get_or_create(&[tool]);
+        durations.observe(took.as_secs_f64());
+    }
+
+    /// Counts a round in which the model called tools that run in the proxy.
+    pub fn tool_round(&self) {
+        self.tool_rounds.inc();
     }
 
     /// Counts a response that was to be stored.

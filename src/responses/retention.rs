@@ -21,6 +21,7 @@ impl ResponseStore {
         let limits = limits(settings, store.time_in_use(now));
         let mut unused = 0;
         let mut over_limit = BTreeMap::<String, u64>::new();
+        let kept;
         loop {
             match store.expire_responses(limits).await {
                 Ok(step) => {
@@ -29,22 +30,24 @@ impl ResponseStore {
                         *over_limit.entry(owner).or_default() += count;
                     }
                     if !step.more {
+                        kept = format!("; {} kept", step.kept);
                         break;
                     }
                 }
                 Err(error) => {
                     tracing::warn!("old responses cannot be deleted now: {error}");
+                    kept = String::new();
                     break;
                 }
             }
         }
         if unused > 0 {
             let days = settings.keep_days;
-            tracing::info!("deleted {unused} responses that were not used for {days} days");
+            tracing::info!("deleted {unused} responses that were not used for {days} days{kept}");
         }
         for (owner, count) in over_limit {
             tracing::info!(
-                "deleted the oldest {count} responses of {}, whose responses and conversations exceed what they may take (keep_size and keep_size_per_owner in [responses])",
+                "deleted the oldest {count} responses of {}, whose responses and conversations exceed what they may take (keep_size and keep_size_per_owner in [responses]){kept}",
                 SafeText::up_to(&owner, 64)
             );
         }

@@ -55,6 +55,8 @@ pub struct ExpiryStep {
     pub over_limit: BTreeMap<String, u64>,
     /// Whether another step has something to do.
     pub more: bool,
+    /// How many responses there are, after the last step.
+    pub kept: u64,
 }
 
 pub(super) fn step(
@@ -73,6 +75,10 @@ pub(super) fn step(
     transaction.commit()?;
     let has_deleted = step.unused > 0 || !step.over_limit.is_empty();
     step.more = has_deleted || sweep::release_free_pages(connection)?;
+    if !step.more {
+        let mut select = connection.prepare_cached("SELECT count(*) FROM responses")?;
+        step.kept = select.query_row([], |row| row.get(0))?;
+    }
     Ok(step)
 }
 

@@ -145,7 +145,8 @@ impl TurnTools for CombinedTurn {
     }
 
     fn run<'r>(&'r self, ctx: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
-        match self.of_call(call) {
+        // Servers know what they have.
+        match self.of_call(call).or(self.of_servers.as_deref()) {
             Some(tools) => tools.run(ctx, call),
             None => Box::pin(async {
                 ToolResult::unusable(format!("There is no tool '{}'.", call.name))

@@ -30,7 +30,7 @@ use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
 use super::tool_runner::McpTools;
 use super::workflow::WorkflowStep;
-use crate::config::Config;
+use crate::config::{ClientToolMode, Config};
 use crate::responses::{BusyConversation, ConnectionTurn, LoadedHistory, StoredTurn};
 use crate::store::ToolRecord;
 
@@ -263,6 +263,7 @@ impl RoutedTurn<'_> {
         let texts = loaded.image_texts.as_deref();
         state.image_texts = texts.cloned().unwrap_or_default();
         state.tool_limits = config.tools;
+        state.client_tools = config.jobs.client_tools;
         state.stored = turn.store && shared.responses.is_available();
         state.history.clone_from(&loaded.history);
         state.identity.clone_from(&ctx.identity);
@@ -385,6 +386,13 @@ impl RoutedTurn<'_> {
         let (approved, refused) = (turn.approved_calls()?, turn.refused_calls());
         let decided = !(approved.is_empty() && refused.is_empty());
         let tools = self.tool_loop(has_tools || decided);
+        if let Some(tools) = &tools {
+            // Without its tools the answer could not go on after such calls.
+            assembler.withhold_servers(tools.servers.iter().map(String::as_str));
+            if tools.refuses_client_tools {
+                assembler.withhold_functions();
+            }
+        }
         let (step, compaction) = match compaction {
             Some(compaction) if summarizes => (Step::Summarize(compaction), None),
             compaction => {
@@ -412,14 +420,21 @@ impl RoutedTurn<'_> {
     /// The tools of the answer, if it has any.
     fn tool_loop(&self, has_tools: bool) -> Option<Box<ToolLoop>> {
         let (ctx, turn) = (self.ctx, self.turn);
-        let runner = ctx.environment.tools.as_ref().filter(|_| has_tools)?;
+        let servers = self.mcp.iter().flat_map(|mcp| &mcp.listing.servers);
+        let servers: Vec<String> = servers.map(|server| server.label.clone()).collect();
+        let mode = self.history.config.jobs.client_tools;
+        let refuses_client_tools = ctx.job.is_some() && mode == ClientToolMode::Error;
+        let is_needed = has_tools || refuses_client_tools || !servers.is_empty();
+        let runner = ctx.environment.tools.as_ref().filter(|_| is_needed)?;
         let max_calls = turn.echo.max_tool_calls;
         let max_calls = max_calls.and_then(|raw| raw.get().parse().ok());
         let of_servers = self.mcp.as_ref().and_then(|mcp| mcp.tools.clone());
         let session = &self.history.session.id;
         let tools = runner.begin_with(ctx, turn, session, of_servers);
         let history = self.history.clone();
-        let tools = ToolLoop::new(tools, &ctx.owner, history, max_calls);
+        let mut tools = ToolLoop::new(tools, &ctx.owner, history, max_calls);
+        tools.servers = servers;
+        tools.refuses_client_tools = refuses_client_tools;
         Some(Box::new(tools))
     }
 

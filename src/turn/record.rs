@@ -83,6 +83,11 @@ pub(super) struct Record {
     pub(super) price: Option<Price>,
     /// What the tools of the turn have cost, in US dollars.
     pub(super) tool_cost: f64,
+    /// The rounds in which the model called tools of the proxy.
+    tool_rounds: u32,
+    /// The calls of these tools that were run, and how long they took together.
+    tool_calls: u32,
+    tool_time: Duration,
     started: Instant,
     /// When the last round began.
     pub(super) round_began: Instant,
@@ -130,6 +135,9 @@ impl Record {
             earlier_estimate: 0,
             earlier_cost: Some(0.0),
             tool_cost: 0.0,
+            tool_rounds: 0,
+            tool_calls: 0,
+            tool_time: Duration::ZERO,
             earlier_unshortened: Some(0.0),
             earlier_fits: true,
             earlier_is_counted: true,
@@ -326,6 +334,19 @@ impl Record {
         );
     }
 
+    /// A round has ended in which the model called tools of the proxy.
+    pub(super) fn tool_round(&mut self) {
+        self.tool_rounds = self.tool_rounds.saturating_add(1);
+        self.metrics.tool_round();
+    }
+
+    /// A call of a tool of the proxy has ended, which counts under this name.
+    pub(super) fn tool_called(&mut self, name: &str, failed: bool, took: Duration) {
+        self.tool_calls = self.tool_calls.saturating_add(1);
+        self.tool_time = self.tool_time.saturating_add(took);
+        self.metrics.tool_called(&self.owner, name, failed, took);
+    }
+
     /// A request for a summary failed, which does not end the turn.
     pub(super) fn summary_failed(&self, fault: &Fault) {
         self.metrics.fault(fault.kind.name(), fault.side().name());
@@ -496,6 +517,9 @@ mod tests {
             reason: PrefixReason::Epoch,
             differs_at: Some(RequestPart::Item(7)),
         });
+        record.tool_round();
+        record.tool_called("look", false, Duration::from_millis(30));
+        record.tool_called("look", true, Duration::from_millis(12));
         record.notes.add("tool_dropped", "web_search");
         record.notes.add("effort_mapped", "max to high");
         record.answer_ended(assembler::ResponseStatus::Completed);
@@ -615,6 +639,7 @@ mod tests {
                 "estimated_input": 1201, "shared_percent": "99.9", "prefix": "epoch",
                 "prefix_differs_at": "item 7",
                 "reasoning": 20, "cost": 0.001_187_5, "unshortened_cost": 0.003_208_5, "expected_cached": 900, "ms": 0, "retries": 1,
+                "tool_rounds": 1, "tool_calls": 2, "tool_ms": 42,
                 "notes": "tool_dropped (web_search), effort_mapped (max to high)",
             })
         );

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::background::ResponseIdentity;
 use super::calibration::TokenCalibration;
 use super::tool_runner::RecordedToolCall;
-use crate::config::{KeyOrigin, ToolConfig};
+use crate::config::{ClientToolMode, KeyOrigin, ToolConfig};
 use crate::responses::{LoadedHistory, ResponseStore};
 use crate::upstream::LargestAnswer;
 
@@ -76,6 +76,9 @@ pub struct TurnState {
     /// The response of a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<ResponseIdentity>,
+    /// What became of calls of the client's functions in background responses.
+    #[serde(skip_serializing_if = "is_usual_mode")]
+    pub client_tools: ClientToolMode,
     /// How much tools of the proxy might do.
     #[serde(skip_serializing_if = "is_usual")]
     pub tool_limits: ToolConfig,
@@ -127,6 +130,11 @@ pub struct ProviderState {
 
 fn is_usual(limits: &ToolConfig) -> bool {
     *limits == ToolConfig::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_usual_mode(mode: &ClientToolMode) -> bool {
+    *mode == ClientToolMode::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]

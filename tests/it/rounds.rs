@@ -8,6 +8,6 @@
 //! | `history` | what the provider gets: the same prefix in each round, and hidden rounds |
 //! | `failures` | a failure in each place |
 mod failures;
-mod history;
+pub mod history;
 pub mod server;
 pub mod table;

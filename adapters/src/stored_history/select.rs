@@ -225,5 +225,8 @@ mod tests {
         assert!(history.chars().count() <= 4_000);
         assert!(history.contains("Assistant: 013x") && !history.contains("Assistant: 012x"));
         assert_eq!(sent(&[], TEXT), Vec::<Value>::new());
+        let of_system = message("system", "be brief".to_owned());
+        let text = sent(&[of_system], TEXT)[0]["content"].to_string();
+        assert!(text.contains("System: be brief"), "{text}");
     }
 }

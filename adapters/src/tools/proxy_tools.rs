@@ -101,6 +101,11 @@ impl ProxyTool {
     pub fn original_name(name: &str) -> &str {
         name.strip_prefix(Self::RENAMED).unwrap_or(name)
     }
+
+    /// What the names of the functions of an MCP server with this label begin with.
+    pub fn server_prefix(label: &str) -> String {
+        format!("{label}__")
+    }
 }
 
 /// When a tool that runs in the proxy is offered.

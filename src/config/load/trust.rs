@@ -65,7 +65,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "max_pages",
         ],
     ),
-    ("jobs", &["running", "queued", "timeout"]),
+    ("jobs", &["running", "queued", "timeout", "client_tools"]),
     ("vision", &["max_images", "timeout"]),
     (
         "tools",

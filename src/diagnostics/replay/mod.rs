@@ -228,6 +228,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     config.replay_refusal = turn.fault.clone().filter(is_about_prompt);
     config.context.outputs = turn.state_before.outputs;
     config.tools = turn.state_before.tool_limits;
+    config.jobs.client_tools = turn.state_before.client_tools;
     config
 }
 

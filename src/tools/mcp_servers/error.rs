@@ -11,6 +11,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use thiserror::Error;
 
 use super::http::HttpError;
+use crate::tools::web::client::WebError;
 
 /// Why a server cannot be used.
 #[derive(Clone, Debug, Error)]
@@ -27,6 +28,9 @@ pub(super) enum McpError {
     /// The connection has ended.
     #[error("the connection to the server has ended: {0}")]
     Lost(String),
+    /// Its answer is too large, or is none.
+    #[error("the answer of the server cannot be read: {0}")]
+    Unreadable(String),
     /// It wants more than an answer.
     #[error("the server asks for input, which nobody can give here")]
     AsksForInput,
@@ -60,7 +64,10 @@ impl McpError {
     pub(super) fn of_request(error: ServiceError) -> Self {
         match error {
             ServiceError::McpError(error) => Self::refused(&error),
-            ServiceError::TransportSend(error) => Self::of_transport(&error, Self::Lost),
+            ServiceError::TransportSend(error) if is_broken(&error) => {
+                Self::of_transport(&error, Self::Lost)
+            }
+            ServiceError::TransportSend(error) => Self::of_transport(&error, Self::Unreadable),
             other => Self::Lost(other.to_string()),
         }
     }
@@ -84,6 +91,20 @@ impl McpError {
         }
     }
 
+    /// Whether the same call may succeed at once: no connection was made, it broke, or the server
+    /// has an error of its own.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Lost(_) => true,
+            Self::Status(status) => (500..600).contains(status),
+            Self::Refused { .. }
+            | Self::Unreadable(_)
+            | Self::AsksForInput
+            | Self::Timeout(_)
+            | Self::EndsTooOften => false,
+        }
+    }
+
     /// What the client sees of it where a call has failed.
     pub(super) fn into_call_error(self) -> McpCallError {
         let text = self.to_string();
@@ -97,9 +118,19 @@ impl McpError {
             Self::AsksForInput => McpCallError::Execution(text),
             Self::Timeout(_) => McpCallError::of_time(text),
             // A program that has ended is a connection that has ended.
-            Self::Unreachable(_) | Self::Lost(_) | Self::EndsTooOften => {
+            Self::Unreachable(_) | Self::Lost(_) | Self::Unreadable(_) | Self::EndsTooOften => {
                 McpCallError::of_connection(text)
             }
         }
+    }
+}
+
+/// Whether there was no connection, or it broke.
+fn is_broken(error: &DynamicTransportError) -> bool {
+    match error.error.downcast_ref::<HttpError>() {
+        Some(StreamableHttpError::Client(error)) => matches!(error, WebError::Unreachable(_)),
+        Some(_) => false,
+        // A pipe of a program.
+        None => true,
     }
 }

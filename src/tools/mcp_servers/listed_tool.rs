@@ -37,6 +37,8 @@ pub(super) struct ListedTool {
     /// What the server says of its effects, as the client sees it.
     annotations: Value,
     pub(super) is_read_only: bool,
+    /// Whether a second call changes nothing more, so that one that failed may be made again.
+    pub(super) is_repeatable: bool,
 }
 
 impl ListedTools {
@@ -69,12 +71,15 @@ impl ListedTools {
                 notes.push(format!("{name}: its schema cannot be used"));
             }
             let hints = tool.annotations.as_ref();
+            let is_read_only = hints.and_then(|it| it.read_only_hint) == Some(true);
+            let is_idempotent = hints.and_then(|it| it.idempotent_hint) == Some(true);
             tools.push(ListedTool {
                 name: name.into_owned(),
                 description: description.get(..end).unwrap_or_default().to_owned(),
                 parameters,
                 annotations: annotations(tool),
-                is_read_only: hints.and_then(|it| it.read_only_hint) == Some(true),
+                is_read_only,
+                is_repeatable: is_read_only || is_idempotent,
             });
         }
         if is_cut {

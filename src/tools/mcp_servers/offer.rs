@@ -16,7 +16,7 @@ use super::pool::PooledServer;
 use super::target::OperatorLimits;
 
 /// The most names that the model is told.
-const MAX_NAMES: usize = 16;
+pub(super) const MAX_NAMES: usize = 16;
 /// The longest error of a server that is shown, in characters.
 const MAX_ERROR: usize = 500;
 
@@ -34,6 +34,8 @@ pub(super) struct OfferedTool {
     /// Its name on its server.
     pub(super) name: String,
     pub(super) is_read_only: bool,
+    /// See [`ListedTool::is_repeatable`].
+    pub(super) is_repeatable: bool,
     /// Whether a person has to approve each call.
     pub(super) needs_approval: bool,
     pub(super) limits: OperatorLimits,
@@ -109,6 +111,7 @@ impl McpOffer {
             label: asked.definition.label.clone(),
             name: tool.name.clone(),
             is_read_only: tool.is_read_only,
+            is_repeatable: tool.is_repeatable,
             needs_approval,
             limits: asked.limits.clone(),
             server: Arc::clone(&asked.server),
@@ -119,7 +122,7 @@ impl McpOffer {
     /// The name of a function, which no other tool has: names of servers and tools may have two
     /// underscores themselves.
     fn free_name(&self, label: &str, tool: &str) -> String {
-        let mut name = format!("{label}__{tool}");
+        let mut name = ProxyTool::server_prefix(label) + tool;
         if ProxyTool::original_name(&name) != name {
             name.insert_str(0, "mcp_");
         }

@@ -8,9 +8,11 @@ use std::time::Duration;
 use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
 use adapters::tools::ProxyTool;
 use adapters::turn::ApprovalCall;
+use serde_json::{Map, Value};
 
 use super::approvals::{ApprovalKey, CallHash, ClaimedCall, McpApprovals};
-use super::offer::{OfferedTool, shortened};
+use super::error::McpError;
+use super::offer::{MAX_NAMES, OfferedTool, shortened};
 use super::result_text::text_of;
 use crate::turn::{
     ToolEffect, ToolFuture, ToolResult, TurnContext, TurnTools, parse_tool_arguments,
@@ -38,8 +40,27 @@ impl McpTurn {
             Some(tool) if !tool.needs_approval => tool.call(&call.arguments, None).await,
             // The engine runs no such call.
             Some(_) => ToolResult::unusable("A person has to approve this call."),
-            None => ToolResult::unusable(format!("There is no tool '{}'.", call.name)),
+            None => ToolResult::unusable(self.missing(&call.name)),
         }
+    }
+
+    /// What the model is told of a tool that there is not.
+    fn missing(&self, name: &str) -> String {
+        let is_of_server =
+            |tool: &&OfferedTool| name.starts_with(&ProxyTool::server_prefix(&tool.label));
+        let of_server = self.tools.iter().filter(|(_, tool)| is_of_server(tool));
+        let mut names: Vec<&str> = of_server.map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        let further = names.len().saturating_sub(MAX_NAMES);
+        names.truncate(MAX_NAMES);
+        let has = match (names.as_slice(), further) {
+            ([], _) => String::new(),
+            (names, 0) => format!(" Its server has {}.", names.join(", ")),
+            (names, further) => {
+                format!(" Its server has {}, and {further} more.", names.join(", "))
+            }
+        };
+        format!("There is no tool '{}'.{has}", shortened(name))
     }
 
     async fn call_approved(
@@ -80,7 +101,7 @@ fn key(ctx: &TurnContext, session: &str, id: &str) -> ApprovalKey {
 impl OfferedTool {
     /// Calls the tool. `approval` is the item that asked a person for that, if one did.
     async fn call(&self, arguments: &str, approval: Option<&str>) -> ToolResult {
-        let result = self.answer(arguments).await;
+        let result = self.answer(arguments, approval.is_none()).await;
         let item = self.item(arguments, approval, Some(result.clone()));
         let (text, failed) = match result {
             Ok(text) => (text, false),
@@ -94,13 +115,20 @@ impl OfferedTool {
         }
     }
 
-    /// What the server answers to a call, without its secrets.
-    async fn answer(&self, arguments: &str) -> Result<String, McpCallError> {
-        let Ok(arguments) = parse_tool_arguments(arguments) else {
+    /// What the server answers to a call, without its secrets. A call that changes nothing, or
+    /// nothing more when it is repeated, is made once more after a failure that may pass, unless a
+    /// person has approved one call (`may_repeat`).
+    async fn answer(&self, arguments: &str, may_repeat: bool) -> Result<String, McpCallError> {
+        let Ok(arguments) = parse_tool_arguments::<Map<String, Value>>(arguments) else {
             let why = "The arguments of the call are not a JSON object.";
             return Err(McpCallError::Execution(why.to_owned()));
         };
-        match self.server.call(&self.name, arguments).await {
+        let call = || self.server.call(&self.name, arguments.clone());
+        let mut answered = call().await;
+        if may_repeat && self.is_repeatable && answered.as_ref().is_err_and(McpError::may_pass) {
+            answered = call().await;
+        }
+        match answered {
             Ok(result) => {
                 let redacted = |text: String| self.server.redacted(&text);
                 let text = text_of(&result).map(redacted).map_err(redacted);

@@ -285,5 +285,9 @@ fn dial_error(error: DialError) -> WebError {
 
 #[expect(clippy::needless_pass_by_value, reason = "the form of `map_err`")]
 pub(super) fn broken(error: hyper::Error) -> WebError {
-    WebError::BadReply(error.to_string())
+    if error.is_parse() {
+        WebError::BadReply(error.to_string())
+    } else {
+        WebError::Unreachable(error.to_string())
+    }
 }

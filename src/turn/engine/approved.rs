@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::{HostedItem, McpCallError, WithheldCall};
+use adapters::tools::ProxyTool;
 use adapters::turn::ApprovalCall;
 use tokio::time::Instant;
 
@@ -97,7 +98,7 @@ fn withheld(call: &ApprovalCall, tools: &ToolLoop) -> WithheldCall {
     let function = tools.approved_tool(call).map(|tool| tool.name.clone());
     WithheldCall {
         id: call.id.clone(),
-        name: function.unwrap_or_else(|| format!("{}__{}", call.server_label, call.name)),
+        name: function.unwrap_or_else(|| ProxyTool::server_prefix(&call.server_label) + &call.name),
         arguments: call.arguments.clone(),
         items: Vec::new(),
     }
@@ -147,13 +148,13 @@ impl Answer<'_> {
             (ToolResult::failure(why), now..now)
         } else {
             tools.calls += 1;
-            let run = runner.run_approved(ctx, &session, approved);
+            let run = || runner.run_approved(ctx, &session, approved);
             let running = run_call(ctx, call, effect, Some(&shown), run);
             self.wait_with_heartbeat(running).await?
         };
         let status = status_of(&result);
-        let metrics = &self.record.metrics;
-        metrics.tool_called(&ctx.owner, "mcp", result.failed);
+        let took = times.end.duration_since(times.start);
+        self.record.tool_called("mcp", result.failed, took);
         let item = result.item.clone();
         let item =
             item.unwrap_or_else(|| shown.with_error(McpCallError::Execution(result.text.clone())));

@@ -23,6 +23,8 @@ use crate::turn::tool_runner::{ToolEffect, ToolResult, TurnTools};
 /// pages that were read are added.
 const MAX_SOURCES: usize = 500;
 const MAX_FOUND_SOURCES: usize = 400;
+/// The result of a call of a function of the client where there is no client to run it.
+const NOT_IN_BACKGROUND: &str = "Tool not available in background mode";
 /// The most bytes that are stored of why a call failed.
 const MAX_ERROR_BYTES: usize = 500;
 
@@ -38,6 +40,12 @@ pub(in crate::turn) struct ToolLoop {
     pub(super) rounds: u32,
     /// How many of the last rounds, in a row, had no usable call.
     pub(super) unusable_rounds: u32,
+    /// The answer has to end, and no further call begins.
+    pub(super) is_stopped: bool,
+    /// The labels of the MCP servers of the request.
+    pub(in crate::turn) servers: Vec<String>,
+    /// Whether the model gets an error for each call of a function of the client.
+    pub(in crate::turn) refuses_client_tools: bool,
     /// The calls that were run, and the most that may be.
     pub(super) calls: u32,
     pub(super) max_calls: Option<u32>,
@@ -71,6 +79,8 @@ pub(super) fn key_of(call: &WithheldCall) -> CallKey {
 
 /// The result of a call, and the parts of it that show sources.
 pub(super) struct EndedCall {
+    /// The name of the tool.
+    pub(super) name: String,
     pub(super) text: String,
     /// See [`ToolResult::unusable`].
     pub(super) unusable: bool,
@@ -115,6 +125,9 @@ impl ToolLoop {
             history,
             rounds: 0,
             unusable_rounds: 0,
+            is_stopped: false,
+            servers: Vec::new(),
+            refuses_client_tools: false,
             calls: 0,
             max_calls,
             tokens_left: ANSWER_TOKENS,
@@ -159,6 +172,9 @@ impl ToolLoop {
         let name = ProxyTool::original_name(&call.name);
         let tools = self.history.source.proxy_tools();
         let tool = tools.iter().find(|tool| tool.name == name);
+        if tool.is_none() && self.refuses_client_tools && !self.is_of_server(name) {
+            return PlannedCall::Skipped(NOT_IN_BACKGROUND.to_owned());
+        }
         let schema = tool.map_or("{}", |tool| tool.parameters.as_str());
         if let Err(mistake) = tool_arguments::check(schema, &call.arguments) {
             return PlannedCall::Mistaken(mistake);
@@ -197,12 +213,19 @@ impl ToolLoop {
     }
 
     /// What a call of the tool of this name counts as. The names of the tools of MCP servers are
-    /// chosen by others, and have no end.
+    /// chosen by others, and have no end; the same is true of names that are no tools.
     pub(super) fn counted_name<'n>(&self, name: &'n str) -> &'n str {
         let mut tools = self.history.source.proxy_tools().iter();
-        let of_server = Some(RelayToolKind::Mcp);
-        let is_it = tools.any(|tool| tool.name == name && tool.in_place_of == of_server);
-        if is_it { "mcp" } else { name }
+        match tools.find(|tool| tool.name == name) {
+            Some(tool) if tool.in_place_of != Some(RelayToolKind::Mcp) => name,
+            Some(_) | None => "mcp",
+        }
+    }
+
+    /// Whether the name begins like those of the tools of an MCP server of the request.
+    fn is_of_server(&self, name: &str) -> bool {
+        let mut labels = self.servers.iter();
+        labels.any(|label| name.starts_with(&ProxyTool::server_prefix(label)))
     }
 
     /// Whether the tool of this name reads artifacts.
@@ -233,10 +256,12 @@ impl ToolLoop {
         if self.unusable_rounds < most {
             return Ok(());
         }
-        let why = ended.first().map_or("", |call| &call.text);
-        let why = cut_error(why);
+        let (name, why) = ended
+            .first()
+            .map_or(("", ""), |call| (call.name.as_str(), call.text.as_str()));
+        let (name, why) = (cut_error(name), cut_error(why));
         let message = format!(
-            "Tool execution failed: in {most} rounds in a row, no tool that the model called could be used: {why}"
+            "Tool execution failed: in {most} rounds in a row, no tool that the model called could be used. The last was '{name}': {why}"
         );
         Err(Fault::new(Kind::Internal, message))
     }

@@ -4,14 +4,15 @@
 use std::collections::{BTreeSet, HashSet};
 use std::future::ready;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::{HostedItem, McpCallError, RoundItem, WithheldCall};
 use adapters::token_count::text_tokens;
 use adapters::tools::ProxyTool;
-use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -27,13 +28,18 @@ use crate::turn::tool_runner::{CallRecord, CallSource, ToolEffect, ToolFuture, T
 /// The most calls of one round that are run. Refused and equal calls have results of their own in
 /// the places that are left, and [`NOT_RUN`] beyond them.
 pub(super) const MAX_CALLS_AT_ONCE: usize = 20;
-/// The most calls of one round, run or not, because each needs a result. More end the answer.
+/// The most calls of one round, run or not, because each needs a result. More end the answer,
+/// unless the client has calls in the same round.
 const MAX_CALLS_OF_ROUND: usize = 200;
 /// The short result of a call that is not run.
 pub(super) const NOT_RUN: &str = "Not run: too many calls at once.";
 /// The result of a call with effects that is not run, because a kill would leave no trace of it.
 pub(super) const NOT_RECORDED: &str =
     "Not run: the server cannot store at the moment that it runs this call.";
+/// The result of a call that was stopped with the answer.
+const STOPPED: &str = "The call was stopped: the answer had to end.";
+/// The result of a call that ended in a panic.
+const DEFECT: &str = "The tool failed because of a defect in the proxy.";
 /// How many more answers the model gets after the last round of calls, to notice that nothing is
 /// run any more; a model that still calls tools ends the answer.
 const ROUNDS_TO_NOTICE: u32 = 2;
@@ -46,6 +52,7 @@ impl Answer<'_> {
             return Err(Fault::new(Kind::Internal, "The answer has no tools."));
         };
         tools.rounds += 1;
+        self.record.tool_round();
         let max_rounds = tools.history.config.tools.max_rounds;
         if tools.rounds >= max_rounds.saturating_add(ROUNDS_TO_NOTICE)
             && !self.assembler.has_client_calls()
@@ -55,8 +62,10 @@ impl Answer<'_> {
             );
             return Err(Fault::new(Kind::Internal, message));
         }
-        if tools.rounds == 1 {
-            tools.hash_conversation(self.ctx)?;
+        if tools.rounds == 1
+            && let Err(fault) = tools.hash_conversation(self.ctx)
+        {
+            self.check_may_fail(fault)?;
         }
         let calls: Vec<WithheldCall> = self.assembler.withheld_calls().cloned().collect();
         let ended = self.run_calls(&mut tools, &calls).await?;
@@ -116,9 +125,12 @@ impl Answer<'_> {
         let (artifacts, session) = (&tools.history.shared.artifacts, &tools.history.session.id);
         let mut unkept = BTreeSet::new();
         if !long.is_empty() {
-            let named = long.iter().map(|artifact| artifact.id.clone()).collect();
-            let commit = artifacts.keep(&self.ctx.owner, session, long, named);
-            unkept = self.wait_with_heartbeat(commit.wait()).await?;
+            let named: BTreeSet<String> = long.iter().map(|it| it.id.clone()).collect();
+            let commit = artifacts.keep(&self.ctx.owner, session, long, named.clone());
+            unkept = match self.wait_with_heartbeat(commit.wait()).await {
+                Ok(unkept) => unkept,
+                Err(fault) => self.check_may_fail(fault).map(|()| named)?,
+            };
         }
         let results = results.for_model(artifacts.retention(), &unkept);
         let tokens = results.iter().map(|result| text_tokens(&result.text)).sum();
@@ -140,28 +152,30 @@ impl Answer<'_> {
         tools: &mut ToolLoop,
         calls: &[WithheldCall],
     ) -> Result<Vec<EndedCall>, Fault> {
-        let too_many = |count: usize| {
-            let message = format!(
-                "Too many concurrent tool calls: the model called {count} tools at once, and {MAX_CALLS_AT_ONCE} may run."
-            );
-            Fault::new(Kind::Internal, message)
-        };
-        if calls.len() > MAX_CALLS_OF_ROUND {
-            return Err(too_many(calls.len()));
+        // The client may run its calls already, so an answer that has some does not fail any more.
+        let may_fail = !self.assembler.has_client_calls();
+        if may_fail && calls.len() > MAX_CALLS_OF_ROUND {
+            return Err(too_many_calls(calls.len()));
         }
         let mut run = HashSet::new();
         let planned = calls.iter().map(|call| (call, tools.plan(call, &mut run)));
         let mut planned: Vec<(&WithheldCall, PlannedCall)> = planned.collect();
-        let is_run = |planned: &PlannedCall| matches!(planned, PlannedCall::Run(..));
-        let count = planned
-            .iter()
-            .filter(|(_, planned)| is_run(planned))
-            .count();
-        let Some(places_left) = MAX_CALLS_AT_ONCE.checked_sub(count) else {
-            return Err(too_many(count));
-        };
-        let not_run = planned.iter_mut().filter(|(_, planned)| !is_run(planned));
-        for (_, planned) in not_run.skip(places_left) {
+        let is_run = |(_, planned): &&(_, PlannedCall)| matches!(planned, PlannedCall::Run(..));
+        let count = planned.iter().filter(is_run).count();
+        if may_fail && count > MAX_CALLS_AT_ONCE {
+            return Err(too_many_calls(count));
+        }
+        let mut places = MAX_CALLS_AT_ONCE;
+        let mut other_places = MAX_CALLS_AT_ONCE.saturating_sub(count);
+        for (_, planned) in &mut planned {
+            let places = match planned {
+                PlannedCall::Run(..) => &mut places,
+                _ => &mut other_places,
+            };
+            if let Some(left) = places.checked_sub(1) {
+                *places = left;
+                continue;
+            }
             *planned = match planned {
                 PlannedCall::Mistaken(_) => PlannedCall::Mistaken(NOT_RUN.to_owned()),
                 _ => PlannedCall::Skipped(NOT_RUN.to_owned()),
@@ -190,11 +204,13 @@ impl Answer<'_> {
     ) -> Result<(), Fault> {
         let ctx = self.ctx;
         let runner = Arc::clone(&tools.tools);
+        let runner = &*runner;
         let mut running: FuturesOrdered<_> = group
             .iter()
             .filter_map(|(call, planned)| match planned {
+                PlannedCall::Run(..) if tools.is_stopped => None,
                 PlannedCall::Run(effect, shown) => {
-                    let run = runner.run(ctx, call);
+                    let run = move || runner.run(ctx, call);
                     Some(run_call(ctx, call, *effect, shown.as_ref(), run))
                 }
                 PlannedCall::Repeated | PlannedCall::Skipped(_) | PlannedCall::Mistaken(_) => None,
@@ -225,14 +241,31 @@ impl Answer<'_> {
                         self.assembler.open_item(item, &mut self.events);
                         self.send().await;
                     }
-                    let result = if self.begin_call(tools, call, *effect).await? {
-                        self.wait_with_heartbeat(running.next()).await?
-                    } else {
-                        let not_run = Box::pin(ready(ToolResult::failure(NOT_RECORDED)));
-                        Some(run_call(ctx, call, *effect, shown.as_ref(), not_run).await)
+                    let stopped = || failed_call(STOPPED, shown.as_ref(), McpCallError::Execution);
+                    let result = match self.begin_call(tools, call, *effect).await {
+                        Ok(true) => self.next_result(tools, running.next()).await,
+                        Ok(false) => {
+                            let not_run = || -> ToolFuture<'_> {
+                                Box::pin(ready(ToolResult::failure(NOT_RECORDED)))
+                            };
+                            Ok(Some(
+                                run_call(ctx, call, *effect, shown.as_ref(), not_run).await,
+                            ))
+                        }
+                        Err(fault) => self.check_may_fail(fault).map(|()| None),
                     };
                     let result = match result {
-                        None => ToolResult::failure("The tool has not run."),
+                        Ok(result) => result,
+                        Err(mut fault) => {
+                            let now = Instant::now();
+                            let status = ToolRunStatus::Failed;
+                            self.record_call(tools, call, status, &stopped(), began..now);
+                            fault.message += &while_running(call);
+                            return Err(fault);
+                        }
+                    };
+                    let result = match result {
+                        None => stopped(),
                         Some((result, times)) => {
                             (began, ended) = (times.start, times.end);
                             result
@@ -240,9 +273,9 @@ impl Answer<'_> {
                     };
                     status = status_of(&result);
                     self.record.tool_cost += tools.tools.take_cost();
-                    let name = ProxyTool::original_name(&call.name);
-                    let metrics = &self.record.metrics;
-                    metrics.tool_called(&ctx.owner, tools.counted_name(name), result.failed);
+                    let name = tools.counted_name(ProxyTool::original_name(&call.name));
+                    self.record
+                        .tool_called(name, result.failed, ended.duration_since(began));
                     let sources = tools.add_sources(&result.sources);
                     self.assembler.add_sources(sources.iter().cloned());
                     if shown.is_some() {
@@ -262,6 +295,7 @@ impl Answer<'_> {
             }
             let found = result.item.as_ref().and_then(HostedItem::found_tools);
             results.push(EndedCall {
+                name: ProxyTool::original_name(&call.name).to_owned(),
                 found_tools: found.map(Arc::from),
                 text: result.text,
                 unusable: result.unusable,
@@ -312,6 +346,36 @@ impl Answer<'_> {
             stored.tools.mark_written();
         }
         Ok(is_written)
+    }
+
+    /// Waits for the result of a call; `None` if the answer has to end before it is there, and must
+    /// not fail.
+    async fn next_result<T>(
+        &mut self,
+        tools: &mut ToolLoop,
+        result: impl Future<Output = Option<T>>,
+    ) -> Result<Option<T>, Fault> {
+        if tools.is_stopped {
+            return Ok(None);
+        }
+        match self.wait_with_heartbeat(result).await {
+            Ok(result) => Ok(result),
+            Err(fault) => {
+                self.check_may_fail(fault)?;
+                tools.is_stopped = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns the fault, unless the client has a call of this round already: it may run it by now,
+    /// and the answer ends with it.
+    fn check_may_fail(&self, fault: Fault) -> Result<(), Fault> {
+        if self.assembler.has_released_calls() {
+            Ok(())
+        } else {
+            Err(fault)
+        }
     }
 
     /// Records for the stored response what became of a call. Returns the parts of its result that
@@ -409,6 +473,23 @@ pub(in crate::turn) fn status_of(result: &ToolResult) -> ToolRunStatus {
     }
 }
 
+/// The fault of an answer whose model calls so many tools at once.
+fn too_many_calls(count: usize) -> Fault {
+    let message = format!(
+        "Too many concurrent tool calls: the model called {count} tools at once, and {MAX_CALLS_AT_ONCE} may run."
+    );
+    Fault::new(Kind::Internal, message)
+}
+
+/// What the fault of an answer says that ended while this call ran.
+fn while_running(call: &WithheldCall) -> String {
+    let name: String = ProxyTool::original_name(&call.name)
+        .chars()
+        .take(100)
+        .collect();
+    format!(" The tool '{name}' was running.")
+}
+
 /// The results of calls as items of a history.
 pub(super) fn outputs(calls: &[WithheldCall], results: &[ResultForModel]) -> Vec<Arc<str>> {
     let outputs = calls.iter().zip(results).map(|(call, result)| {
@@ -422,33 +503,47 @@ pub(super) fn outputs(calls: &[WithheldCall], results: &[ResultForModel]) -> Vec
     outputs.collect()
 }
 
-/// Runs a call with `run`. One that takes too long is dropped.
-pub(in crate::turn) async fn run_call(
+/// Runs a call with `run`. One that takes too long is dropped, and a panic ends that call alone.
+pub(in crate::turn) async fn run_call<'r>(
     ctx: &TurnContext,
     call: &WithheldCall,
     effect: ToolEffect,
     shown: Option<&HostedItem>,
-    run: ToolFuture<'_>,
+    run: impl FnOnce() -> ToolFuture<'r>,
 ) -> (ToolResult, Range<Instant>) {
     let began = Instant::now();
     ctx.observe(TurnEvent::ToolCall {
         call_id: &call.id,
         shown,
     });
-    let result = timeout(effect.timeout, run).await;
-    let result = result.unwrap_or_else(|_| {
-        let timeout = effect.timeout;
-        let why = format!("The call was stopped: it took longer than {timeout:?}.");
-        ToolResult {
-            item: shown
-                .cloned()
-                .map(|item| item.with_error(McpCallError::of_time(why.clone()))),
-            ..ToolResult::failure(why)
+    let run = AssertUnwindSafe(async { run().await }).catch_unwind();
+    let result = match timeout(effect.timeout, run).await {
+        Ok(Ok(result)) => result,
+        // What the panic says may be anything, and is in the log.
+        Ok(Err(_)) => failed_call(DEFECT, shown, McpCallError::Execution),
+        Err(_) => {
+            let timeout = effect.timeout;
+            let why = format!("The call was stopped: it took longer than {timeout:?}.");
+            failed_call(&why, shown, McpCallError::of_time)
         }
-    });
+    };
     ctx.observe(TurnEvent::ToolResult {
         call_id: &call.id,
         result: &result,
     });
     (result, began..Instant::now())
+}
+
+/// The result of a call that has none of its own, for this reason, which the client sees as this
+/// error.
+fn failed_call(
+    why: &str,
+    shown: Option<&HostedItem>,
+    error: fn(String) -> McpCallError,
+) -> ToolResult {
+    let item = shown.cloned();
+    ToolResult {
+        item: item.map(|item| item.with_error(error(why.to_owned()))),
+        ..ToolResult::failure(why)
+    }
 }

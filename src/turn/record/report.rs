@@ -83,6 +83,7 @@ impl Record {
             let sentence = prefix.cache_sentence();
             tracing::debug!("{sentence}; {}", self.request_id);
         }
+        let tools = |count: u64| (self.tool_rounds > 0 || self.tool_calls > 0).then_some(count);
         let with_tools = |cost: Option<f64>| cost.map(|cost| cost + figures.tool_cost);
         // The level of a record is a constant.
         macro_rules! log_at {
@@ -112,6 +113,9 @@ impl Record {
                     first_event_ms = self.first_event.map(milliseconds),
                     ms = milliseconds(figures.duration),
                     retries = self.retries,
+                    tool_rounds = tools(self.tool_rounds.into()),
+                    tool_calls = tools(self.tool_calls.into()),
+                    tool_ms = tools(milliseconds(self.tool_time)),
                     notes = %SafeText::up_to(&notes, 1000),
                     fault = self.fault.as_ref().map(|fault| fault.kind.name()),
                     message = self.fault.as_ref().map(|fault| SafeText::up_to(&fault.message, 500).to_string()),

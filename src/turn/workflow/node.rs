@@ -119,8 +119,8 @@ pub(super) fn run(
 async fn end_call(ctx: &TurnContext, tools: &dyn TurnTools, call: WithheldCall) -> EndedNodeCall {
     let shown = tools.shown(&call);
     let effect = tools.effect(&call.name);
-    let running = tools.run(ctx, &call);
-    let (result, times) = run_call(ctx, &call, effect, shown.as_ref(), running).await;
+    let run = || tools.run(ctx, &call);
+    let (result, times) = run_call(ctx, &call, effect, shown.as_ref(), run).await;
     EndedNodeCall {
         record: tools.take_record(&call),
         cost: tools.take_cost(),
@@ -147,8 +147,8 @@ impl Answer<'_> {
                 .close_item(item, result.failed, &mut self.events);
         }
         self.record.tool_cost += ended.cost;
-        let metrics = &self.record.metrics;
-        metrics.tool_called(&self.ctx.owner, &call.name, result.failed);
+        let took = ended.times.end.duration_since(ended.times.start);
+        self.record.tool_called(&call.name, result.failed, took);
         let status = status_of(result);
         let record = ended.record.clone();
         self.record_run(0, record, call, status, result, ended.times.clone());

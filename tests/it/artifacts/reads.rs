@@ -7,12 +7,14 @@ use super::in_turns::{LIST, READ, SEARCH, items, log_of, offered, proxy, request
 use crate::bundles::run;
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup};
+use crate::rounds::history::shape;
 use crate::rounds::server::history;
 use crate::rounds::table::types;
-use crate::stored::background::ended;
+use crate::stored::background::{ended, path_of};
 use crate::stored::{client, says, send};
 use crate::web_search::server::{engine, setup};
 use crate::web_search::web::{call, without_hosted_tools};
+use crate::websocket::client::Socket;
 
 /// Promise: An answer reads at most about 48,000 characters of artifacts, or as many as
 /// `max_artifact_chars` in `[tools]` says, however it asks for them. Then the model is told so, and
@@ -62,10 +64,17 @@ async fn an_answer_reads_only_so_much(wire: PlayerWire) {
 
 /// Promise: The model cannot read an artifact of another client, and is told nothing of it: it is
 /// as one that does not exist.
-#[kit::test]
-async fn artifacts_of_others_are_not_there() {
-    let player = player(PlayerWire::Chat).await;
+#[kit::test(on_each_wire)]
+async fn artifacts_of_others_are_not_there(wire: PlayerWire) {
+    for way in ["whole", "stream", "background", "websocket"] {
+        assert_are_not_there(wire, way).await;
+    }
+}
+
+async fn assert_are_not_there(wire: PlayerWire, way: &str) {
+    let player = player(wire).await;
     let setup = Setup::new()
+        .provider(without_hosted_tools(wire))
         .tables(&client("alice", ""))
         .tables(&client("bob", ""));
     let proxy = Proxy::start_with(&player, setup).await;
@@ -84,9 +93,30 @@ async fn artifacts_of_others_are_not_there() {
         call("r6", READ, &json!({"id": "art_1"})),
     ])));
     player.push(says("None."));
-    let asked = request(&items(&own));
-    let reply = send(&proxy, "bob", "POST /v1/responses", &asked).await;
-    let response: Value = serde_json::from_str(&reply.body).unwrap();
+    let mut asked = request(&items(&own));
+    let route = "POST /v1/responses";
+    let response = match way {
+        "whole" => send(&proxy, "bob", route, &asked).await.body,
+        "stream" => {
+            asked["stream"] = json!(true);
+            let stream = send(&proxy, "bob", route, &asked).await.stream();
+            stream.response.to_string()
+        }
+        "background" => {
+            asked["background"] = json!(true);
+            let queued = send(&proxy, "bob", route, &asked).await;
+            let queued: Value = serde_json::from_str(&queued.body).unwrap();
+            let events = format!("GET {}?stream=true", path_of(&queued));
+            let stream = send(&proxy, "bob", &events, &json!({})).await.stream();
+            stream.response.to_string()
+        }
+        _ => {
+            let bearer = "authorization: Bearer bob-token-1\r\n";
+            let mut socket = Socket::open_with(&proxy, bearer).await;
+            socket.turn(&asked).await.response.to_string()
+        }
+    };
+    let response: Value = serde_json::from_str(&response).unwrap();
     assert_eq!(response["status"], "completed", "{response}");
     let sent = &player.requests()[2];
     let told = ["r1", "r2", "r3", "r4", "r5", "r6"].map(|id| result(sent, id));
@@ -101,7 +131,7 @@ async fn artifacts_of_others_are_not_there() {
         told[5]
     );
     assert!(!told[3..].concat().contains(&foreign));
-    assert!(!reply.body.contains("secret line"), "{}", reply.body);
+    assert!(!response.to_string().contains("secret line"), "{response}");
 }
 
 /// Promise: A list and a search of all have the artifacts of the session alone. An artifact whose
@@ -356,4 +386,39 @@ async fn searches_and_reads_go_together(wire: PlayerWire) {
     asked["input"] = json!(items("short"));
     proxy.stream(&asked).await;
     assert_eq!(offered(&player.requests()[2]), names[..4]);
+}
+
+/// Promise: A session may go on with a provider of another wire after an answer with calls of the
+/// proxy and of the client: the provider gets both calls as one answer, with their results.
+#[kit::test(on_each_wire)]
+async fn a_session_goes_on_with_another_wire_after_a_read(wire: PlayerWire) {
+    let other_wire = match wire {
+        PlayerWire::Chat => PlayerWire::Responses,
+        PlayerWire::Responses => PlayerWire::Chat,
+    };
+    let (up, other) = (player(wire).await, player(other_wire).await);
+    let setup = Setup::new()
+        .provider(without_hosted_tools(wire))
+        .wire_of(&up)
+        .other("other", &other, without_hosted_tools(other_wire));
+    let proxy = Proxy::start_with(&up, setup).await;
+    let log = log_of("disk");
+    let part = json!({"id": artifact_id(&log), "from_line": 7, "lines": 2});
+    up.push(answer(json!([
+        call("c1", READ, &part),
+        call("c2", "shell", &json!({})),
+    ])));
+    let first = proxy.stream(&request(&items(&log))).await.response;
+    assert_eq!(types(&first), "mcp_call function_call");
+    let mut history = items(&log);
+    history.extend(first["output"].as_array().unwrap().iter().cloned());
+    history.push(json!({"type": "function_call_output", "call_id": "c2", "output": "done"}));
+    let mut asked = request(&history);
+    asked["model"] = json!("other/m");
+    other.push(says("Read."));
+    proxy.stream(&asked).await;
+    let sent = other.requests();
+    assert_eq!(shape(&sent[0]), "user (c0) c0! (c1 c2) c1! c2!");
+    assert!(result(&sent[0], "c1").contains("disk line 6\n"));
+    assert_eq!(result(&sent[0], "c2"), "done");
 }

@@ -52,3 +52,110 @@ async fn a_model_calls_a_tool_of_an_mcp_server(wire: PlayerWire) {
         assert_eq!(server.calls(), [json!({"name": "look", "arguments": part})]);
     }
 }
+
+/// Promise: A call of a tool that an MCP server of the request does not have never reaches the
+/// client: the model reads which tools the server has, and goes on. Any other unknown name, and a
+/// function of the client whatever its name is, is a call of the client.
+#[kit::test(on_each_wire)]
+async fn a_tool_that_a_server_does_not_have_is_told(wire: PlayerWire) {
+    for client in McpClient::ALL {
+        let server = McpPlayer::start(vec![tool("look", true), tool("read", true)], |_, _| {
+            McpAnswer::text("seen")
+        });
+        let server = server.await.unwrap();
+        let player = player(wire).await;
+        let proxy = proxy(&player, &server).await;
+        let part = json!({"q": "up"});
+        player.push(answer(json!([
+            call("c1", "docs__nope", &part),
+            call("c2", "docs__look", &part),
+        ])));
+        player.push(answer(json!([{"text": "Seen."}])));
+        let own = json!({
+            "type": "function", "name": "docs__mine", "parameters": {"type": "object"},
+        });
+        let asked = request("hi", &[defined("docs", &server), own]);
+        let response = client.ask(&proxy, &asked).await;
+        let expected = ["mcp_list_tools", "mcp_call", "message"];
+        assert_eq!(kinds(&response), expected, "{client:?}");
+        let told = result(&player.requests()[1], "c1");
+        assert!(told.contains("There is no tool 'docs__nope'."), "{told}");
+        assert!(told.contains("docs__look, docs__read."), "{told}");
+        assert_eq!(server.calls().len(), 1, "{client:?}");
+        for name in ["nope", "docs__mine"] {
+            player.push(answer(json!([call("c3", name, &json!({}))])));
+            let response = client.ask(&proxy, &asked).await;
+            assert_eq!(kinds(&response).last(), Some(&"function_call"), "{name}");
+        }
+    }
+    // A server that cannot be asked for its tools.
+    let server = McpPlayer::answering(|_, _| Some(McpAnswer::Status(500)));
+    let server = server.await.unwrap();
+    let player = player(wire).await;
+    let proxy = proxy(&player, &server).await;
+    player.push(answer(json!([call(
+        "c1",
+        "docs__look",
+        &json!({"q": "up"})
+    )])));
+    player.push(answer(json!([{"text": "It is gone."}])));
+    let asked = request("hi", &[defined("docs", &server)]);
+    let response = proxy.stream(&asked).await.response;
+    assert_eq!(kinds(&response), ["mcp_list_tools", "message"]);
+    let told = result(&player.requests()[1], "c1");
+    assert!(told.contains("There is no tool 'docs__look'."), "{told}");
+}
+
+/// Promise: An answer may have calls of the client and of the proxy in any order, however it is
+/// asked for: the proxy runs its own, the client gets its own, and the next request has all of them
+/// with their results.
+#[kit::test(on_each_wire)]
+async fn calls_of_the_client_and_of_a_server_go_together(wire: PlayerWire) {
+    let clock = json!({"type": "function", "name": "clock", "parameters": {"type": "object"}});
+    for client in McpClient::ALL {
+        for (calls, expected) in [
+            (vec!["up", "clock"], vec!["mcp_call", "function_call"]),
+            (vec!["clock", "up"], vec!["function_call", "mcp_call"]),
+            (
+                vec!["up", "down", "clock"],
+                vec!["mcp_call", "mcp_call", "function_call"],
+            ),
+            (vec!["clock"], vec!["function_call"]),
+        ] {
+            let server = McpPlayer::start(vec![tool("look", true)], |_, arguments| {
+                McpAnswer::text(&format!("seen {}", arguments["q"]))
+            });
+            let server = server.await.unwrap();
+            let player = player(wire).await;
+            let proxy = proxy(&player, &server).await;
+            let steps = calls.iter().map(|what| match *what {
+                "clock" => call("of_client", "clock", &json!({})),
+                q => call(q, "docs__look", &json!({"q": q})),
+            });
+            player.push(answer(steps.collect()));
+            let tools = [defined("docs", &server), clock.clone()];
+            let question = json!({"role": "user", "content": "What is there?"});
+            let asked = request(json!([question]), &tools);
+            let response = client.ask(&proxy, &asked).await;
+            assert_eq!(response["status"], "completed", "{client:?} {calls:?}");
+            assert_eq!(kinds(&response)[0], "mcp_list_tools");
+            assert_eq!(kinds(&response)[1..], expected, "{client:?} {calls:?}");
+            let mut items = vec![question];
+            items.extend(response["output"].as_array().unwrap().iter().cloned());
+            items.push(json!({
+                "type": "function_call_output", "call_id": "of_client", "output": "noon",
+            }));
+            player.push(answer(json!([{"text": "Noon."}])));
+            client.ask(&proxy, &request(json!(items), &tools)).await;
+            let sent = player.requests();
+            assert_eq!(sent.len(), 2, "{client:?} {calls:?}");
+            for what in &calls {
+                match *what {
+                    "clock" => assert_eq!(result(&sent[1], "of_client"), "noon"),
+                    q => assert_eq!(result(&sent[1], q), format!("seen \"{q}\"")),
+                }
+            }
+            assert_eq!(server.calls().len(), calls.len() - 1);
+        }
+    }
+}

@@ -1,4 +1,6 @@
 //! What becomes of calls that fail, and of calls with effects.
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use kit::mcp::{McpAnswer, McpPlayer, tool};
 use kit::player::PlayerWire;
 use serde_json::{Value, json};
@@ -143,4 +145,64 @@ async fn a_result_may_be_an_event() {
         .response(&request("hi", &[defined("db", &server)]))
         .await;
     assert_eq!(response["output"][1]["output"], "done", "{response}");
+}
+
+/// Promise: A call of a tool that only reads, or that changes nothing more when it is repeated, is
+/// made once more if the connection breaks or the server answers with 500 or above, and once only
+/// after any other failure. A call with effects is never repeated.
+#[kit::test(on_each_wire)]
+async fn only_calls_without_effects_are_tried_once_more(wire: PlayerWire) {
+    let passing = [McpAnswer::Raw(String::new()), McpAnswer::Status(503)];
+    let lasting = [
+        McpAnswer::failure("the disk is full"),
+        McpAnswer::Error(json!({"code": -32_042, "message": "no such row"})),
+        McpAnswer::Status(403),
+    ];
+    let first_answers = passing
+        .iter()
+        .map(|it| (it, true))
+        .chain(lasting.iter().map(|it| (it, false)));
+    for (first, passes) in first_answers {
+        for (hints, repeats) in [
+            (json!({"readOnlyHint": true}), true),
+            (json!({"readOnlyHint": false, "idempotentHint": true}), true),
+            (json!({"readOnlyHint": false}), false),
+            (json!({}), false),
+        ] {
+            let name = format!("{first:?} {hints}");
+            let mut listed = tool("run", false);
+            listed["annotations"] = hints;
+            let (first, count) = (first.clone(), AtomicUsize::new(0));
+            let server = McpPlayer::start(vec![listed], move |_, _| {
+                match count.fetch_add(1, Ordering::Relaxed) {
+                    0 => first.clone(),
+                    _ => McpAnswer::text("done"),
+                }
+            });
+            let server = server.await.unwrap();
+            let player = player(wire).await;
+            let proxy = proxy(&player, &server).await;
+            let part = json!({"q": "x"});
+            player.push(answer(json!([call("c1", "db__run", &part)])));
+            player.push(says("Done."));
+            let asked = request("hi", &[defined("db", &server)]);
+            let response = proxy.response(&asked).await;
+            let is_repeated = passes && repeats;
+            let called = &response["output"][1];
+            let status = if is_repeated { "completed" } else { "failed" };
+            assert_eq!(called["status"], status, "{name}: {called}");
+            assert_eq!(server.calls().len(), 1 + usize::from(is_repeated), "{name}");
+        }
+    }
+    // A server that does not recover is asked twice.
+    let server = McpPlayer::start(vec![tool("look", true)], |_, _| McpAnswer::Status(500));
+    let server = server.await.unwrap();
+    let player = player(wire).await;
+    let proxy = proxy(&player, &server).await;
+    player.push(answer(json!([call("c1", "db__look", &json!({"q": "x"}))])));
+    player.push(says("It failed."));
+    proxy
+        .response(&request("hi", &[defined("db", &server)]))
+        .await;
+    assert_eq!(server.calls().len(), 2);
 }

@@ -1,10 +1,17 @@
 //! A failure in each place of an answer with rounds: before and within each upstream answer, in the
 //! tool, and a client that leaves.
+use std::sync::Arc;
+
 use http_body_util::BodyExt;
 use kit::player::{PlayerWire, ScriptedAnswer};
 use kit::tools::ScriptedTool;
+use respondent::clock::{Clock, System};
+use respondent::responses::ResponseStore;
+use respondent::store::{DataDir, Store};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use super::history::next;
 use super::server::{RoundClient, RoundServer, call, history, question, request};
 use super::table::tools;
 use crate::faults::{answer, player};
@@ -181,9 +188,151 @@ async fn a_shutdown_while_a_tool_runs(wire: PlayerWire) {
         let asked = request(&question());
         let (stream, ()) = tokio::join!(server.stream(&asked, client), end);
         assert_eq!(stream.terminal, "response.failed");
+        let message = stream.response["error"]["message"].as_str().unwrap();
+        assert!(
+            message.ends_with("The tool 'look' was running."),
+            "{message}"
+        );
         assert_eq!(stream.calls(), [], "{client:?}");
         server.tools.wait_running(0).await;
         server.check_replay();
+    }
+}
+
+/// Promise: An answer whose client has got a whole call already completes, also if the proxy is
+/// shut down or the time of the turn is over while a tool of the proxy runs: that call fails, and
+/// the model is told in the next request.
+#[kit::test(on_each_wire)]
+async fn an_answer_with_a_released_call_completes(wire: PlayerWire) {
+    let limit = "[server]\nturn_timeout = \"2s\"\n";
+    for (settings, ends_by_itself) in [("", false), (limit, true)] {
+        for client in [RoundClient::Streaming, RoundClient::Codex] {
+            let player = player(wire).await;
+            player.push(answer(json!([
+                call("c1", "shell"),
+                call("c2", "fetch"),
+                call("c3", "look")
+            ])));
+            player.push(answer(json!([{"text": "Sunny."}])));
+            let tools = [
+                ScriptedTool::new("fetch", "A page.").shown_as_mcp(),
+                ScriptedTool::new("look", "").shown_as_mcp().stalling(),
+            ];
+            let server = RoundServer::start(&[&player], &tools, settings);
+            let end = async {
+                if !ends_by_itself {
+                    server.tools.wait_running(1).await;
+                    server.shutdown.cancel();
+                }
+            };
+            let asked = request(&question());
+            let (stream, ()) = tokio::join!(server.stream(&asked, client), end);
+            assert_eq!(stream.terminal, "response.completed", "{client:?}");
+            let output = &stream.response["output"];
+            assert_eq!(types(&stream.response), "function_call mcp_call mcp_call");
+            assert_eq!(output[2]["status"], "failed");
+            let error = output[2]["error"].to_string();
+            assert!(error.contains("the answer had to end"), "{error}");
+            server.tools.wait_running(0).await;
+            server.check_replay();
+            if ends_by_itself {
+                assert_eq!(output[1]["output"], "A page.");
+                server
+                    .answer(&next(&stream.response, |_| true), client)
+                    .await;
+                let told = history(&player.requests()[1]).to_string();
+                assert!(told.contains("A page."), "{told}");
+                assert!(told.contains("The call was stopped"), "{told}");
+            }
+        }
+    }
+}
+
+/// Promise: A response that failed tells in its error which tool was running, or could not be used,
+/// and is stored with what became of its calls.
+#[kit::test(on_each_wire)]
+async fn a_failed_response_tells_of_its_tools(wire: PlayerWire) {
+    let mistaken = |id: &str| json!([{"call": {"id": id, "name": "fetch", "arguments": "[1]"}}]);
+    let look = || json!([call("c1", "look")]);
+    let limit = "[server]\nturn_timeout = \"1s\"\n";
+    for (answers, settings, told, runs) in [
+        (
+            vec![look(), mistaken("c2"), mistaken("c3"), mistaken("c4")],
+            "",
+            "no tool that the model called could be used. The last was 'fetch':",
+            vec![
+                "1 look completed 0",
+                "2 fetch skipped 1",
+                "3 fetch skipped 1",
+                "4 fetch skipped 1",
+            ],
+        ),
+        (
+            vec![look(), json!([call("c2", "stalls")])],
+            limit,
+            "The tool 'stalls' was running.",
+            vec!["1 look completed 0", "2 stalls failed 1"],
+        ),
+    ] {
+        let player = player(wire).await;
+        for steps in answers {
+            player.push(answer(steps));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::new(folder.path().to_owned());
+        let store = Arc::new(Store::open(&data_dir, System.unix()).unwrap());
+        let mut tools = tools();
+        tools.push(ScriptedTool::new("stalls", "").stalling());
+        let responses = ResponseStore::new(Some(store));
+        let server = RoundServer::start_with_store(&[&player], &tools, settings, responses);
+        let asked = request(&question());
+        let stream = server.stream(&asked, RoundClient::Streaming).await;
+        assert_eq!(stream.terminal, "response.failed");
+        let message = stream.response["error"]["message"].as_str().unwrap();
+        assert!(message.contains(told), "{message}");
+        let connection = Connection::open(data_dir.database_path()).unwrap();
+        let rows = "SELECT round || ' ' || name || ' ' || tool_runs.status || ' '
+                || (error IS NOT NULL)
+             FROM tool_runs JOIN responses ON response = responses.number
+             WHERE responses.status = 'failed' ORDER BY place";
+        let mut select = connection.prepare(rows).unwrap();
+        let rows = select.query_map([], |row| row.get(0)).unwrap();
+        let rows: Vec<String> = rows.map(Result::unwrap).collect();
+        assert_eq!(rows, runs);
+    }
+}
+
+/// Promise: A call that takes too long does not end an answer that also has a call of the client,
+/// in whatever order they are: the client gets its call, and the model is told of the other.
+#[kit::test(on_each_wire)]
+async fn a_call_that_takes_too_long_beside_one_of_the_client(wire: PlayerWire) {
+    let (slow, own) = (call("c1", "impatient"), call("c2", "shell"));
+    for (steps, expected) in [
+        (json!([slow, own]), "web_search_call function_call"),
+        (json!([own, slow]), "function_call web_search_call"),
+    ] {
+        for client in [
+            RoundClient::Streaming,
+            RoundClient::Codex,
+            RoundClient::Whole,
+        ] {
+            let player = player(wire).await;
+            player.push(answer(steps.clone()));
+            player.push(answer(json!([{"text": "Sunny."}])));
+            let tool = ScriptedTool::new("impatient", "");
+            let tool = tool.shown_as_search().stalling();
+            let server = RoundServer::start(&[&player], &[tool], "");
+            let response = server.answer(&request(&question()), client).await;
+            assert_eq!(response["status"], "completed", "{client:?}");
+            assert_eq!(types(&response), expected, "{client:?}");
+            let mut items = response["output"].as_array().unwrap().iter();
+            let search = items.find(|item| item["type"] == "web_search_call");
+            assert_eq!(search.unwrap()["status"], "failed");
+            server.check_replay();
+            server.answer(&next(&response, |_| true), client).await;
+            let told = history(&player.requests()[1]).to_string();
+            assert!(told.contains("it took longer than 50ms."), "{told}");
+        }
     }
 }
 
@@ -232,22 +381,55 @@ async fn calls_of_a_round_run_at_once(wire: PlayerWire) {
     server.tools.wait_running(0).await;
 }
 
+/// Promise: A defect in a tool of the proxy costs the call that ran into it: the client sees a
+/// failed item, the model is told, and the turn goes on with the other calls. Nobody reads what the
+/// defect says.
 #[kit::test(on_each_wire)]
 async fn a_defect_in_a_tool(wire: PlayerWire) {
+    for defective in ["look", "abrupt"] {
+        for client in [
+            RoundClient::Streaming,
+            RoundClient::Codex,
+            RoundClient::Whole,
+        ] {
+            let player = player(wire).await;
+            player.push(answer(json!([call("c1", defective), call("c2", "fetch")])));
+            player.push(answer(json!([{"text": "Fine."}])));
+            let tools = [
+                ScriptedTool::new(defective, "").shown_as_mcp().panicking(),
+                ScriptedTool::new("fetch", "A page.").shown_as_mcp(),
+            ];
+            let server = RoundServer::start(&[&player], &tools, "");
+            let response = server.answer(&request(&question()), client).await;
+            assert_eq!(types(&response), "mcp_call mcp_call message");
+            let output = &response["output"];
+            assert_eq!(output[0]["status"], "failed", "{client:?}");
+            let error = output[0]["error"].to_string();
+            assert!(error.contains("a defect in the proxy"), "{error}");
+            assert_eq!(output[1]["output"], "A page.");
+            let told = history(&player.requests()[1]).to_string();
+            assert!(told.contains("a defect in the proxy"), "{told}");
+            assert!(told.contains("A page."), "{told}");
+            let said = "a defect in a tool";
+            assert!(!told.contains(said) && !response.to_string().contains(said));
+            server.check_replay();
+        }
+    }
+}
+
+/// Promise: A defect in a tool does not end an answer whose client has got a whole call already.
+#[kit::test(on_each_wire)]
+async fn a_defect_behind_a_released_call(wire: PlayerWire) {
     let player = player(wire).await;
-    player.push(answer(json!([{"text": "I look."}, call("c1", "look")])));
+    player.push(answer(json!([call("c1", "shell"), call("c2", "look")])));
     let tool = ScriptedTool::new("look", "").shown_as_search().panicking();
     let server = RoundServer::start(&[&player], &[tool], "");
-    let stream = server
-        .stream(&request(&question()), RoundClient::Streaming)
-        .await;
-    assert_eq!(stream.terminal, "response.failed");
-    assert_eq!(stream.error_code(), Some("server_error"));
-    player.push(answer(json!([{"text": "Fine."}])));
     let response = server
-        .answer(&request(&question()), RoundClient::Streaming)
+        .answer(&request(&question()), RoundClient::Codex)
         .await;
-    assert_eq!(types(&response), "message");
+    assert_eq!(types(&response), "function_call web_search_call");
+    assert_eq!(response["output"][1]["status"], "failed");
+    server.check_replay();
 }
 
 /// Reads from a stream until a text appears, and then closes it.

@@ -68,7 +68,7 @@ async fn each_round_begins_with_the_bytes_of_the_one_before(wire: PlayerWire) {
 
 /// The client's next request: its history, the items of the answer that `keep` leaves in, and the
 /// outputs of its calls.
-fn next(response: &Value, keep: impl Fn(&Value) -> bool) -> Value {
+pub fn next(response: &Value, keep: impl Fn(&Value) -> bool) -> Value {
     let mut items = question().as_array().unwrap().clone();
     let output = response["output"].as_array().unwrap();
     items.extend(output.iter().filter(|item| keep(item)).cloned());
@@ -82,7 +82,7 @@ fn next(response: &Value, keep: impl Fn(&Value) -> bool) -> Value {
 
 /// What a request has: `user`, `(a b)` for the calls of one answer, and `a!` for the result of a
 /// call.
-fn shape(sent: &RecordedRequest) -> String {
+pub fn shape(sent: &RecordedRequest) -> String {
     let history = history(sent);
     let mut shape: Vec<String> = Vec::new();
     // The calls of an answer that is not over. On Chat Completions an answer is one message.

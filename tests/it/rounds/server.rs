@@ -81,6 +81,10 @@ impl TurnTools for Tools {
     }
 
     fn run<'r>(&'r self, _: &'r TurnContext, call: &'r WithheldCall) -> ToolFuture<'r> {
+        if call.name == "abrupt" {
+            // Before there is a future.
+            std::panic::resume_unwind(Box::new("a defect in a tool"));
+        }
         Box::pin(async {
             let (text, failed, item) = self.0.run(call).await;
             ToolResult {
@@ -127,6 +131,21 @@ impl RoundServer {
         Self {
             tools,
             ..Self::with_tools(players, runner, settings)
+        }
+    }
+
+    /// The same with a store of responses.
+    pub fn start_with_store(
+        players: &[&Player],
+        tools: &[ScriptedTool],
+        settings: &str,
+        responses: ResponseStore,
+    ) -> Self {
+        let tools = Arc::new(ScriptedTools::new(tools));
+        let runner = Arc::new(Tools(Arc::clone(&tools)));
+        Self {
+            tools,
+            ..Self::with_store(players, runner, settings, responses)
         }
     }
 

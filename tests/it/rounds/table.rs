@@ -6,6 +6,7 @@ use kit::player::PlayerWire;
 use kit::tools::ScriptedTool;
 use serde_json::{Value, json};
 
+use super::history::next;
 use super::server::{RoundClient, RoundServer, call, call_with, history, question, request, usage};
 use crate::faults::{answer, player};
 
@@ -79,6 +80,17 @@ fn table() -> Vec<RoundCase> {
             status: "completed",
             over_responses: None,
             ran: &["look", "look", "fetch"],
+        },
+        RoundCase {
+            name: "two calls of one round under the same id",
+            answers: vec![
+                json!([call("call_0", "look"), call("call_0", "fetch")]),
+                end(),
+            ],
+            output: "web_search_call mcp_call message",
+            status: "completed",
+            over_responses: None,
+            ran: &["look", "fetch"],
         },
         RoundCase {
             name: "tools that fail",
@@ -194,6 +206,97 @@ async fn calls_of_the_proxys_tools_are_answered_in_one_response(wire: PlayerWire
             assert_eq!(response["status"], case.status, "{name}");
             server.check_replay();
         }
+    }
+}
+
+/// Promise: The calls of the proxy's tools run whatever reason a provider gives for the end of its
+/// answer, if it is whole.
+#[kit::test]
+async fn calls_run_whatever_the_finish_reason_is() {
+    for reason in ["stop", "function_call", "eos", "tool_calls"] {
+        let player = player(PlayerWire::Chat).await;
+        let steps = json!([call("c1", "look"), {"finish": reason}, {"done": true}]);
+        player.push(answer(steps));
+        player.push(answer(json!([{"text": "It is sunny."}])));
+        let server = RoundServer::start(&[&player], &tools(), "");
+        let response = server
+            .answer(&request(&question()), RoundClient::Codex)
+            .await;
+        assert_eq!(types(&response), "web_search_call message", "{reason}");
+        assert_eq!(server.tools.calls().len(), 1, "{reason}");
+        server.check_replay();
+    }
+}
+
+/// Promise: The metrics have the calls of the proxy's tools, how long they took, and the rounds in
+/// which the model called them.
+#[kit::test(on_each_wire)]
+async fn calls_their_time_and_rounds_are_counted(wire: PlayerWire) {
+    let player = player(wire).await;
+    for steps in [
+        json!([call("c1", "look")]),
+        json!([call_with("c2", "look", "tomorrow"), call("c3", "broken")]),
+        json!([call("c4", "impatient"), call("c5", "shell")]),
+    ] {
+        player.push(answer(steps));
+    }
+    let mut tools = tools();
+    tools.push(ScriptedTool::new("impatient", "").stalling());
+    let server = RoundServer::start(&[&player], &tools, "");
+    server
+        .answer(&request(&question()), RoundClient::Streaming)
+        .await;
+    let metrics = server.metrics.render();
+    let value = |series: &str| -> f64 {
+        let mut lines = metrics.lines();
+        let line = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let line = line.unwrap_or_else(|| panic!("no {series}:\n{metrics}"));
+        line.parse().unwrap()
+    };
+    let is = |series: &str, expected: f64| {
+        assert!((value(series) - expected).abs() < f64::EPSILON, "{series}");
+    };
+    is("respondent_tool_rounds_total", 3.0);
+    for (tool, result, calls) in [
+        ("look", "completed", 2.0),
+        ("broken", "failed", 1.0),
+        ("impatient", "failed", 1.0),
+    ] {
+        let labels = format!("tool=\"{tool}\",result=\"{result}\",client=\"local\"");
+        is(&format!("respondent_tool_calls_total{{{labels}}}"), calls);
+        let series = "respondent_tool_duration_seconds";
+        is(&format!("{series}_count{{tool=\"{tool}\"}}"), calls);
+        let took = value(&format!("{series}_sum{{tool=\"{tool}\"}}"));
+        let least = if tool == "impatient" { 0.05 } else { 0.0 };
+        assert!((least..60.0).contains(&took), "{tool}: {took}");
+    }
+}
+
+/// Promise: A name that a provider sends in pieces is one name, and so is one that it repeats whole
+/// in each chunk.
+#[kit::test]
+async fn a_name_in_pieces_is_one_name() {
+    for pieces in [["lo", "o", "k"], ["look", "look", "look"]] {
+        let mut steps: Vec<Value> = pieces
+            .iter()
+            .map(|name| {
+                let call =
+                    json!({"index": 0, "id": "c1", "function": {"name": name, "arguments": ""}});
+                json!({"chunk": {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}})
+            })
+            .collect();
+        steps.push(json!({"args": {"index": 0, "text": "{\"q\":\"weather\"}"}}));
+        let player = player(PlayerWire::Chat).await;
+        player.push(answer(json!(steps)));
+        player.push(answer(json!([{"text": "It is sunny."}])));
+        let server = RoundServer::start(&[&player], &tools(), "");
+        let response = server
+            .answer(&request(&question()), RoundClient::Streaming)
+            .await;
+        assert_eq!(types(&response), "web_search_call message", "{pieces:?}");
+        let ran = server.tools.calls();
+        assert_eq!(ran[0].arguments, "{\"q\":\"weather\"}");
+        server.check_replay();
     }
 }
 
@@ -476,6 +579,61 @@ async fn the_calls_of_one_round_are_limited(wire: PlayerWire) {
     assert_eq!(server.tools.calls().len(), 20);
     let told = history(&player.requests()[2]).to_string();
     assert!(told.contains("The same call was made before"), "{told}");
+    server.check_replay();
+}
+
+/// Promise: A round that also calls tools of the client never ends in an error for the number of
+/// its calls, because the client may run its own already: it gets all of them, and of the proxy's
+/// tools twenty calls run. The next request tells the model of the others that they did not.
+#[kit::test(on_each_wire)]
+async fn a_round_with_calls_of_the_client_is_not_ended_by_its_limits(wire: PlayerWire) {
+    let before = |count| vec![json!([call("c", "shell")]), many_calls(count)];
+    let behind = |count| vec![many_calls(count), json!([call("c", "shell")])];
+    for (steps, not_run) in [
+        (before(21), 1),
+        (behind(21), 1),
+        (before(201), 181),
+        (behind(201), 181),
+    ] {
+        for client in [
+            RoundClient::Streaming,
+            RoundClient::Codex,
+            RoundClient::Whole,
+        ] {
+            let player = player(wire).await;
+            let steps = steps.iter().flat_map(|steps| steps.as_array().unwrap());
+            player.push(answer(steps.cloned().collect()));
+            player.push(answer(json!([{"text": "Sunny."}])));
+            let server = RoundServer::start(&[&player], &tools(), "");
+            let response = server.answer(&request(&question()), client).await;
+            assert_eq!(response["status"], "completed", "{client:?}");
+            assert_eq!(types(&response), "function_call", "{client:?}");
+            assert_eq!(server.tools.calls().len(), 20);
+            server.check_replay();
+            let next = next(&response, |_| true);
+            server.answer(&next, client).await;
+            let told = history(&player.requests()[1]).to_string();
+            let count = told.matches("Not run: too many calls at once.").count();
+            assert_eq!(count, not_run, "{client:?}: {told}");
+        }
+    }
+    // After ten rounds, too.
+    let player = player(wire).await;
+    for round in 0..11 {
+        let look = call_with(&format!("c{round}"), "look", &format!("day {round}"));
+        player.push(answer(json!([look])));
+    }
+    let last = json!([
+        call("c", "shell"),
+        call_with("p", "look", "another day"),
+        {"call": {"id": "m", "name": "look", "arguments": "[1]"}},
+    ]);
+    player.push(answer(last));
+    let server = RoundServer::start(&[&player], &tools(), "");
+    let asked = request(&question());
+    let response = server.answer(&asked, RoundClient::Streaming).await;
+    assert!(types(&response).ends_with(" function_call"));
+    assert_eq!(server.tools.calls().len(), 10);
     server.check_replay();
 }
 

@@ -29,7 +29,7 @@ pub async fn begin_body(proxy: &Proxy, mut body: Value) -> Value {
 }
 
 /// The events of a response from a number on, which is read to its end.
-async fn events(proxy: &Proxy, response: &Value, after: Option<u64>) -> Reply {
+pub async fn events(proxy: &Proxy, response: &Value, after: Option<u64>) -> Reply {
     let after = after.map_or(String::new(), |after| format!("&starting_after={after}"));
     proxy
         .get(&format!("{}?stream=true{after}", path_of(response)))
@@ -76,7 +76,7 @@ async fn a_background_response_runs_without_its_client() {
 }
 
 /// The frames of a stream.
-fn frames(reply: &Reply) -> Vec<String> {
+pub fn frames(reply: &Reply) -> Vec<String> {
     let frames = reply.body.split("\n\n").filter(|frame| !frame.is_empty());
     frames.map(str::to_owned).collect()
 }

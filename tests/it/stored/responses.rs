@@ -204,6 +204,12 @@ async fn ids_that_cannot_exist_or_do_not_exist_are_not_found() {
         assert_eq!(error["code"], "previous_response_not_found");
         assert!(error["message"].as_str().unwrap().len() < 300);
     }
+    let long = format!("conv_{}", "a".repeat(1_000_000));
+    for unknown in ["conv_1", "resp_1", &long] {
+        let body = asks("x", json!({"conversation": unknown}));
+        let error = proxy.post(&body).await.error(404);
+        assert!(error["message"].as_str().unwrap().len() < 300);
+    }
     for path in ["resp_1", "nothing", "resp_..%2f..%2fetc"] {
         let path = format!("/v1/responses/{path}");
         proxy.get(&path).await.error(404);
@@ -330,4 +336,47 @@ async fn an_item_is_found_by_its_id_after_a_restart() {
     ]);
     proxy.response(&asks(input, json!({}))).await;
     assert_eq!(messages(&player, 1), ["assistant: the answer", "user: y"]);
+}
+
+/// Promise: The log says how many responses were deleted because they were not used for long, and
+/// how many are kept.
+#[kit::test]
+async fn the_log_says_what_was_deleted_and_what_is_kept() {
+    let player = provider(&["a", "b", "c"]).await;
+    let setup = Setup::new().server("data_dir = \"data\"").wire_of(&player);
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    for input in ["x", "y", "z"] {
+        proxy.response(&asks(input, json!({}))).await;
+    }
+    proxy.kill().await;
+    proxy.wait_for_exit().await;
+    let database = proxy.folder.path().join("data/artifacts/artifacts.db");
+    let connection = rusqlite::Connection::open(database).unwrap();
+    let aged = "UPDATE responses SET accessed = 1 WHERE number < 3";
+    assert_eq!(connection.execute(aged, []).unwrap(), 2);
+    drop(connection);
+    let proxy = Proxy::start_in_folder(proxy.folder, &setup).await;
+    proxy
+        .wait_for_log("deleted 2 responses that were not used for 30 days; 1 kept")
+        .await;
+}
+
+/// Promise: A long text is stored as it was streamed, byte for byte.
+#[kit::test]
+async fn a_long_text_is_stored_as_it_was_streamed() {
+    let player = player(PlayerWire::Chat).await;
+    let pieces: Vec<String> = (0..64)
+        .map(|n| format!("{n} «é🦀» \"\\\n\u{1}").repeat(1_000))
+        .collect();
+    let steps = pieces.iter().map(|piece| json!({"text": piece}));
+    player.push(answer(steps.collect()));
+    let proxy = Proxy::start(&player).await;
+    let stream = proxy.stream(&asks("x", json!({}))).await;
+    let text = pieces.concat();
+    assert!(text.len() > 1 << 20);
+    assert!(stream.text() == text, "the stream differs");
+    let path = format!("/v1/responses/{}", id(&stream.response));
+    let stored = get(&proxy, &path).await;
+    let stored = stored["output"][0]["content"][0]["text"].as_str().unwrap();
+    assert!(stored == text, "what is stored differs");
 }

@@ -120,6 +120,29 @@ pub fn call_chunks() -> Vec<TurnCase> {
             ]),
         ),
         turn_case(
+            "a name in pieces",
+            tools.clone(),
+            json!([
+                chunk(json!({"index": 0, "id": "c1", "function": {"name": "lo", "arguments": ""}})),
+                chunk(json!({"index": 0, "function": {"name": "o"}})),
+                chunk(json!({"index": 0, "function": {"name": "k"}})),
+                chunk(json!({"index": 0, "function": {"arguments": "{}"}}))
+            ]),
+            json!([["function_call", "c1", "look", "{}"]]),
+        ),
+        turn_case(
+            "a name in every chunk",
+            tools.clone(),
+            json!([
+                chunk(
+                    json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": ""}})
+                ),
+                chunk(json!({"index": 0, "function": {"name": "look", "arguments": "{\"a\""}})),
+                chunk(json!({"index": 0, "function": {"name": "look", "arguments": ":1}"}}))
+            ]),
+            json!([["function_call", "c1", "look", "{\"a\":1}"]]),
+        ),
+        turn_case(
             "text while calls are interleaved",
             tools,
             json!([

@@ -316,6 +316,7 @@ fn providers_search_as_documented() {
         ("xai", "grok-4.3", ["proxy", "nobody", "proxy"]),
         ("gemini", "gemini-3-flash", ["proxy", "nobody", "proxy"]),
         ("deepseek", "deepseek-v4", ["proxy", "nobody", "proxy"]),
+        ("minimax", "MiniMax-M2.5", ["proxy", "nobody", "proxy"]),
         ("groq", "openai/gpt-oss-120b", ["proxy", "nobody", "proxy"]),
         ("mistral", "mistral-large", ["proxy", "nobody", "proxy"]),
         ("llamacpp", "qwen3", ["proxy", "nobody", "proxy"]),

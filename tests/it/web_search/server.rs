@@ -379,3 +379,29 @@ async fn the_stages_of_a_turn_are_logged() {
         assert!(!log.contains(content), "{content}: {log}");
     }
 }
+
+/// Promise: Several requests may continue one stored response that has searched: each prompt begins
+/// with the bytes of what that response was made of, and nothing is searched again.
+#[kit::test]
+async fn a_searched_answer_may_be_continued_twice() {
+    let (player, engine) = (player(PlayerWire::Chat).await, engine().await);
+    let proxy = Proxy::start_with(&player, setup(&engine)).await;
+    push_search(&player);
+    let first = proxy.response(&body(&question())).await;
+    let asked = ["And tomorrow?", "And in Rome?"];
+    for text in asked {
+        player.push(answer(json!([{"text": "Rain."}])));
+        let mut next = body(&json!([{"role": "user", "content": text}]));
+        next["previous_response_id"] = first["id"].clone();
+        proxy.response(&next).await;
+    }
+    let sent = player.requests();
+    let before = messages(&sent[1]);
+    for (sent, text) in sent[2..].iter().zip(asked) {
+        let messages = messages(sent);
+        assert_eq!(messages[..before.len()], before);
+        assert_eq!(messages.last().unwrap()["content"], text);
+    }
+    assert_eq!(sent.len(), 4);
+    assert_eq!(engine.requests().len(), 1);
+}

@@ -1,5 +1,10 @@
 //! The tool calls of an answer. Assigns each piece to its call, even if the server
 //! leaves out ids, indices or names.
+//!
+//! A name may arrive in pieces, and some servers repeat it whole in each chunk. A piece that equals
+//! the name so far is taken for a repetition, and any other one continues the name. Nobody says
+//! where it ends, so the start of a call is held until something else follows: its first argument,
+//! another call, text, or the end of the answer.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,6 +22,8 @@ use crate::tools::ProxyTool;
 
 /// The most bytes of arguments that are held for a call without a name.
 const MAX_NAMELESS_ARGUMENTS: usize = 1 << 20;
+/// A name of so many bytes is not continued.
+const LONG_NAME: usize = 1 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct StreamedCalls {
@@ -26,6 +33,8 @@ pub(super) struct StreamedCalls {
     by_index: HashMap<u64, usize>,
     /// The last call with each id.
     by_id: HashMap<String, usize>,
+    /// The call that has a name, and whose start is held.
+    held: Option<usize>,
     emit_extra: bool,
     /// Whether the provider's search is a call.
     has_echoed_search: bool,
@@ -37,6 +46,8 @@ struct StreamedCall {
     id: String,
     /// Empty until it arrives.
     name: String,
+    /// [`Event::CallStart`] was emitted.
+    is_started: bool,
     /// All arguments so far, escaped.
     arguments: String,
     scan: ArgumentsScan,
@@ -47,7 +58,7 @@ struct StreamedCall {
 enum ExtraContent {
     #[default]
     None,
-    /// Held until the name arrives.
+    /// Held until the call starts.
     Pending(String),
     Emitted,
 }
@@ -85,10 +96,7 @@ impl StreamedCalls {
         let id = scalar(delta.id);
         let index = scalar(delta.index).parse().ok();
         let function = delta.function.unwrap_or_default();
-        let mut name = scalar(function.name);
-        if self.has_echoed_search && name == provider_search::ECHOED {
-            name = ProxyTool::ECHOED_SEARCH.into();
-        }
+        let name = scalar(function.name);
         let arguments = function.arguments.map(arguments_text);
         let more = arguments
             .as_ref()
@@ -103,6 +111,9 @@ impl StreamedCalls {
                 ..StreamedCall::default()
             })?,
         };
+        if self.held != Some(slot) {
+            self.start_held(emit);
+        }
         let Some(call) = self.list.get_mut(slot) else {
             return Ok(());
         };
@@ -111,14 +122,18 @@ impl StreamedCalls {
             let last = self.by_id.entry(call.id.clone()).or_default();
             *last = slot.max(*last);
         }
-        let slot = slot_number(slot);
         if let Some(extra) = delta.extra_content.filter(|_| self.emit_extra) {
             call.extra(extra, emit);
         }
-        if call.name.is_empty() && !name.trim().is_empty() {
-            call.emit_start(slot, name, emit);
+        call.add_name(&name);
+        let name_is_whole = is_whole || more || call.name.len() >= LONG_NAME;
+        if !call.is_started && !call.name.is_empty() {
+            self.held = Some(slot);
+            if name_is_whole {
+                self.start_held(emit);
+            }
         }
-        let Some(fragment) = arguments else {
+        let (Some(fragment), Some(call)) = (arguments, self.list.get_mut(slot)) else {
             return Ok(());
         };
         call.arguments.push_str(fragment.escaped());
@@ -126,10 +141,26 @@ impl StreamedCalls {
             if call.arguments.len() > MAX_NAMELESS_ARGUMENTS {
                 return Err(Fault::nameless_call());
             }
-        } else if !fragment.is_empty() {
-            emit(Event::CallArguments(slot, fragment));
+        } else if call.is_started && !fragment.is_empty() {
+            emit(Event::CallArguments(slot_number(slot), fragment));
         }
         Ok(())
+    }
+
+    /// Starts the call whose name may have gone on: what follows is something else.
+    pub(super) fn start_held<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
+        let Some(slot) = self.held.take() else {
+            return;
+        };
+        if let Some(call) = self.list.get_mut(slot) {
+            let is_echoed = self.has_echoed_search && call.name == provider_search::ECHOED;
+            let name = if is_echoed {
+                ProxyTool::ECHOED_SEARCH.into()
+            } else {
+                call.name.clone().into()
+            };
+            call.emit_start(slot_number(slot), name, emit);
+        }
     }
 
     /// Adds a complete call without an id, which was found in the text.
@@ -139,8 +170,10 @@ impl StreamedCalls {
         arguments: String,
         emit: &mut impl FnMut(Event<'a>),
     ) -> Result<(), Fault> {
+        self.start_held(emit);
         let slot = self.add(StreamedCall {
             arguments,
+            name: name.clone(),
             ..StreamedCall::default()
         })?;
         if let Some(call) = self.list.get_mut(slot) {
@@ -221,9 +254,16 @@ impl StreamedCalls {
 }
 
 impl StreamedCall {
-    /// Emits the start of the call, and what arrived before its name.
+    /// Adds a piece to the name of a call that has not started.
+    fn add_name(&mut self, piece: &str) {
+        if !self.is_started && !piece.trim().is_empty() && self.name != piece {
+            self.name.push_str(piece);
+        }
+    }
+
+    /// Emits the start of the call, and what arrived before it.
     fn emit_start<'a>(&mut self, slot: u32, name: Cow<'a, str>, emit: &mut impl FnMut(Event<'a>)) {
-        self.name = name.clone().into_owned();
+        self.is_started = true;
         if let ExtraContent::Pending(extra) = std::mem::replace(&mut self.extra, ExtraContent::None)
         {
             self.extra = ExtraContent::Emitted;
@@ -248,12 +288,12 @@ impl StreamedCall {
         if matches!(raw.get(), "{}" | "[]" | "\"\"") || self.extra == ExtraContent::Emitted {
             return;
         }
-        if self.name.is_empty() {
-            self.extra = ExtraContent::Pending(raw.get().to_owned());
-        } else {
+        if self.is_started {
             self.extra = ExtraContent::Emitted;
             let detail = format!("{}: it came after the call had begun", self.name);
             emit(Event::Note("call_extra_dropped", detail));
+        } else {
+            self.extra = ExtraContent::Pending(raw.get().to_owned());
         }
     }
 

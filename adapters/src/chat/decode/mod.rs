@@ -175,6 +175,7 @@ impl ChatDecoder {
         if self.ended {
             return;
         }
+        self.calls.start_held(emit);
         let is_all = self.finish == Some(Finish::Stop) && !self.progress.content;
         let (pieces, is_unclosed) = self.think_tags.finish(is_all);
         for piece in pieces {
@@ -348,6 +349,7 @@ impl ChatDecoder {
         let reasoning =
             text_fragment(delta.reasoning_content).or_else(|| text_fragment(delta.reasoning));
         if let Some(reasoning) = reasoning {
+            self.calls.start_held(emit);
             self.progress.reasoning = true;
             self.progress.chunk_has_content = true;
             self.think_tags.note_separate_reasoning(reasoning.escaped());
@@ -368,16 +370,19 @@ impl ChatDecoder {
             match Fragment::from_raw(content) {
                 Some(text) if text.is_empty() => {}
                 Some(text) => {
+                    self.calls.start_held(emit);
                     self.progress.chunk_has_content = true;
                     self.read_text(text, logprobs, emit);
                 }
                 None => {
+                    self.calls.start_held(emit);
                     self.progress.chunk_has_content = true;
                     self.read_parts(content, emit);
                 }
             }
         }
         if let Some(refusal) = text_fragment(delta.refusal) {
+            self.calls.start_held(emit);
             self.progress.content = true;
             self.progress.chunk_has_content = true;
             self.emit_details(emit);

@@ -100,6 +100,59 @@ fn a_complete_call_at_the_index_of_a_complete_call_is_a_new_one() {
 }
 
 #[test]
+fn a_name_may_arrive_in_pieces_or_again_and_again() {
+    let piece = |name: &str, arguments: &str| {
+        let function = serde_json::json!({"name": name, "arguments": arguments});
+        serde_json::json!({"tool_calls": [{"index": 0, "id": "a", "function": function}]})
+            .to_string()
+    };
+    let whole = ["call 0 a web_search", "arguments 0 {}"];
+    for pieces in [
+        vec![("web", ""), ("_sea", ""), ("rch", ""), ("", "{}")],
+        vec![("web", ""), ("_sea", ""), ("rch", "{}")],
+        vec![("web", ""), ("", " "), ("_search", " "), ("", "{}")],
+        vec![("web_search", ""), ("web_search", ""), ("web_search", "{}")],
+        vec![("web_search", "{"), ("web_search", "}")],
+        vec![("web", ""), ("_search", ""), ("web_search", "{}")],
+    ] {
+        let deltas: Vec<String> = pieces.iter().map(|(n, a)| piece(n, a)).collect();
+        let deltas: Vec<&str> = deltas.iter().map(String::as_str).collect();
+        let events: Vec<String> = answer_events(&deltas);
+        let arguments = events[1..].iter().map(|it| it.strip_prefix("arguments 0 "));
+        let arguments: String = arguments.map(|it| it.unwrap().trim()).collect();
+        assert_eq!((events[0].as_str(), arguments.as_str()), (whole[0], "{}"));
+    }
+    // Behind arguments a name is not continued.
+    assert_eq!(
+        answer_events(&[&piece("web_search", "{"), &piece("x", "}")]),
+        [whole[0], "arguments 0 {", "arguments 0 }"]
+    );
+}
+
+#[test]
+fn a_call_without_arguments_starts_before_what_follows_it() {
+    let call = |index: usize, name: &str| {
+        let function = serde_json::json!({"name": name, "arguments": ""});
+        serde_json::json!({"tool_calls": [{"index": index, "function": function}]}).to_string()
+    };
+    for (follows, event) in [
+        (r#"{"content":"So"}"#.to_owned(), "text So"),
+        (
+            r#"{"content":[{"type":"text","text":"So"}]}"#.to_owned(),
+            "text So",
+        ),
+        (r#"{"reasoning":"hm"}"#.to_owned(), "reasoning hm"),
+        (r#"{"refusal":"No"}"#.to_owned(), "refusal No"),
+        (call(1, "g"), "call 1  g"),
+    ] {
+        assert_eq!(
+            answer_events(&[&call(0, "f"), &follows]),
+            ["call 0  f", event]
+        );
+    }
+}
+
+#[test]
 fn calls_without_id_and_index_are_distinguished_by_name() {
     assert_eq!(
         answer_events(&[

@@ -265,9 +265,18 @@ impl Assembler {
     }
 
     pub(super) fn runs_here(&self, target: &ToolTarget) -> bool {
+        let settings = &self.settings;
+        let name = &target.name;
+        let is_of_server = || {
+            let mut prefixes = settings.withheld_prefixes.iter();
+            prefixes.any(|prefix| name.starts_with(prefix))
+                && !settings.tool_names.has_function(name)
+        };
         target.kind == ToolKind::Function
             && target.namespace.is_none()
-            && self.settings.withheld_tools.contains(&target.name)
+            && (settings.withholds_functions
+                || settings.withheld_tools.contains(name)
+                || is_of_server())
     }
 
     /// Notes that the model called this tool by another name.

@@ -70,7 +70,7 @@ use crate::event::{Citation, Event, Finish, NativeText, Usage};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
-use crate::tools::ToolNames;
+use crate::tools::{ProxyTool, ToolNames};
 use crate::turn::Turn;
 
 /// The most items and parts of items of an answer. Each costs many times the bytes of its text.
@@ -93,6 +93,11 @@ pub struct AssemblerSettings {
     pub tool_names: ToolNames,
     /// The names of the functions that run here: the client does not see their calls.
     pub withheld_tools: HashSet<String>,
+    /// What the names of the tools of MCP servers begin with that run here: the client does not see
+    /// a call of such a name either if there is no such tool.
+    pub withheld_prefixes: Vec<String>,
+    /// Whether the client does not see calls of its own functions either.
+    pub withholds_functions: bool,
     /// The pages of earlier answers that the answer may cite.
     pub known_sources: Vec<CitedSource>,
     /// The call ids of the history; a new call gets a different one.
@@ -117,6 +122,8 @@ impl AssemblerSettings {
         Self {
             tool_names: turn.tools.names(),
             withheld_tools: turn.withheld_tools.clone(),
+            withheld_prefixes: Vec::new(),
+            withholds_functions: false,
             known_sources: newest_sources(turn),
             known_call_ids: turn.call_ids(),
             shows_sources: turn.controls.search_sources,
@@ -269,6 +276,17 @@ impl Assembler {
         for name in withheld_tools.extract_if(|name| !runs_here(name)) {
             tool_names.remove(&name);
         }
+    }
+
+    /// Withholds all calls of names that begin like those of the tools of these MCP servers, except
+    /// the client's own: see [`ProxyTool::server_prefix`].
+    pub fn withhold_servers<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
+        self.settings.withheld_prefixes = labels.map(ProxyTool::server_prefix).collect();
+    }
+
+    /// Withholds the calls of functions of the client, except those in a namespace.
+    pub fn withhold_functions(&mut self) {
+        self.settings.withholds_functions = true;
     }
 
     /// Holds the terminal event of a complete answer back, because an item may follow that the

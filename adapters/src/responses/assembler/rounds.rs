@@ -8,10 +8,12 @@ use super::call_queue::{CallDefect, CallQueue, PlacedCall};
 use super::citations::Citations;
 use super::found_pages::FoundPages;
 use super::hosted::{HostedItem, OpenHostedItem};
+use super::native::item_types::ItemType;
 use super::writer::WriterMark;
 use super::{Assembler, OpenItem, WithheldCall};
 use crate::cited_source::CitedSource;
 use crate::event::{Finish, Usage};
+use crate::members::Members;
 use crate::turn::ApprovalCall;
 
 /// What an [`Assembler`] knows about its rounds.
@@ -87,6 +89,18 @@ impl Assembler {
     /// Whether the model called tools of the client in this round.
     pub fn has_client_calls(&self) -> bool {
         self.round.has_client_calls
+    }
+
+    /// Whether the client has a whole call of this round: it may have begun to run it.
+    pub fn has_released_calls(&self) -> bool {
+        let is_call = |item: &RoundItem<'_>| match item {
+            RoundItem::Shown(json) => {
+                let members = Members::read(json).unwrap_or_default();
+                ItemType::of(&members.text("type").unwrap_or_default()).is_call()
+            }
+            RoundItem::Withheld(_) => false,
+        };
+        !self.holds.all && self.round_items().iter().any(is_call)
     }
 
     /// The calls of this round that run here, in the model's order.

@@ -89,3 +89,20 @@ pub fn conversation_not_found(id: &str) -> Fault {
 fn shown_id(id: &str) -> String {
     id.chars().take(80).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_resource_id;
+
+    #[test]
+    fn an_id_has_at_most_64_letters_and_digits() {
+        for (length, is_id) in [(0, false), (1, true), (64, true), (65, false)] {
+            let id = format!("conv_{}", "a".repeat(length));
+            assert_eq!(is_resource_id(&id, "conv_"), is_id, "{length}");
+            assert!(!is_resource_id(&id, "resp_"));
+        }
+        for id in ["conv_a-b", "conv_ä", "conv_a%", "a", "conv_ a"] {
+            assert!(!is_resource_id(id, "conv_"), "{id}");
+        }
+    }
+}

@@ -198,7 +198,7 @@ context: outputs+
 artifacts: mode+ keep_days- keep_size- memory+
 responses: mode+ keep_days- keep_size- keep_size_per_owner-
 history: mode+ max_items+ max_messages+ max_chars+ max_message_chars+
-jobs: running+ queued+ timeout+
+jobs: running+ queued+ timeout+ client_tools+
 vision: model- max_images+ timeout+
 tools: artifacts+ max_artifact_chars+ max_rounds+ max_unusable_rounds+ max_calls+ call_timeout+ mcp-
 search: mode+ order- cache_minutes+ robots+ allow_plain_text+ allow_pdf+ chromium- max_searches+

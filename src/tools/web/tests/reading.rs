@@ -235,6 +235,35 @@ async fn unblock_is_asked_where_the_page_has_answered_403() {
     assert_eq!(web.browsed()[6..], ["content", "unblock"]);
 }
 
+/// Promise: A page is the same text whichever way it was fetched.
+#[tokio::test]
+async fn a_page_is_the_same_however_it_is_fetched() {
+    let answer: Answer = |line, _| {
+        let page = || {
+            let text = "Words of a page. ".repeat(20);
+            let body = format!(
+                "<title>T</title><h1>Head</h1><p>{text}</p><ul><li>one<li>two</ul>\
+                 <table><tr><td>a<td>b</table><p><a href=\"/x\">a link</a></p>"
+            );
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n";
+            format!("{head}{body}").into_bytes()
+        };
+        match line {
+            "get /status/404" => status(404),
+            "get /page" => page(),
+            line if line.starts_with("post /content?") => page(),
+            line => native(line),
+        }
+    };
+    let web = ReadingWeb::start(answer, browser()).await;
+    let direct = web.read("/page").await.unwrap();
+    let browsed = web.read("/status/404").await.unwrap();
+    assert_eq!(direct.fetched_by, FetchStrategy::Native);
+    assert_eq!(browsed.fetched_by, FetchStrategy::BrowserlessContent);
+    assert!(direct.markdown.contains("Words of a page."));
+    assert_eq!(direct.markdown, browsed.markdown);
+}
+
 /// Promise: Browserless is sent the address, waits for the network, 15 seconds at most, and for
 /// what the operator has set. Its token is in no message.
 #[tokio::test]
@@ -312,7 +341,9 @@ async fn a_server_that_has_no_time_is_asked_again() {
         ("get /twice", 0) => status(429),
         ("get /twice", 1) => status(408),
         ("get /trouble", 0) => status(502),
-        ("get /twice" | "get /trouble", _) => html("", 100),
+        // The connection ends without an answer.
+        ("get /dropped", 0) => Vec::new(),
+        ("get /twice" | "get /trouble" | "get /dropped", _) => html("", 100),
         ("get /later", _) => b"HTTP/1.1 429 X\r\nretry-after: 3600\r\n\r\n".to_vec(),
         ("get /never", _) => format!("HTTP/1.1 503 X\r\nretry-after: {}\r\n\r\n", u64::MAX).into(),
         (line, _) => native(line),
@@ -324,6 +355,7 @@ async fn a_server_that_has_no_time_is_asked_again() {
         ("/later", false, 1),
         ("/never", false, 1),
         ("/trouble", true, 2),
+        ("/dropped", true, 2),
         ("/status/500", false, 2),
         ("/status/404", false, 1),
     ] {

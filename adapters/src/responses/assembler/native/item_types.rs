@@ -103,7 +103,7 @@ impl ItemType {
     }
 
     /// Whether the client runs it and answers with an output.
-    pub(super) fn is_call(&self) -> bool {
+    pub(in crate::responses::assembler) fn is_call(&self) -> bool {
         match self {
             Self::Body(body) => body.is_call,
             Self::Whole(name) => WHOLE
