@@ -177,8 +177,8 @@ impl Store {
         .await
     }
 
-    /// Lets a job that an earlier process had begun be taken again, and returns how many sources and
-    /// calls of tools are written of it; `None` if there is no such job.
+    /// Lets a job that an earlier process had begun be taken again, and returns how many sources
+    /// and calls of tools are written of it; `None` if there is no such job.
     pub async fn queue_again(
         &self,
         owner: &str,

@@ -21,6 +21,8 @@ use crate::tools::ProxyTool;
 pub(super) const MEMBER: &str = "respondent_workflow";
 /// The `server_label` of the items with which a workflow asks a person.
 pub const APPROVAL_LABEL: &str = "workflow";
+/// The most characters of a variable in a request without input.
+const MAX_SHOWN_CHARS: usize = 500;
 /// The most bytes of a text that is made for a node.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 
@@ -217,6 +219,18 @@ impl WorkflowRun {
         parts
     }
 
+    /// What the client asks for, where it sends no input: what continues the response knows it by
+    /// this.
+    fn asked(&self) -> String {
+        let given = self.variables.iter();
+        let given = given.map(|(name, value)| {
+            let value: String = value.chars().take(MAX_SHOWN_CHARS).collect();
+            format!("\n{name}: {value}")
+        });
+        let given: String = given.collect();
+        format!("Run the workflow '{}'.{given}", self.id)
+    }
+
     /// The changes that make a request body one of this run.
     pub(super) fn changes(
         &self,
@@ -230,7 +244,7 @@ impl WorkflowRun {
             ("tools", None),
         ];
         if body.present("input").is_none() {
-            changes.push(("input", Some("[]".to_owned())));
+            changes.push(("input", Some(json::quoted(&self.asked()))));
         }
         let Some(last) = self.definition.last() else {
             return Ok(changes);

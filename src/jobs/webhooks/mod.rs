@@ -104,8 +104,8 @@ impl Webhooks {
         }))
     }
 
-    /// What webhooks are told of the end of a response: that, and the calls that it asks a person to
-    /// approve. `now` is in seconds since 1970.
+    /// What webhooks are told of the end of a response: that, and the calls that it asks a person
+    /// to approve. `now` is in seconds since 1970.
     pub(super) fn news_of_end(&self, response: &NewResponse, now: u64) -> WebhookNews {
         let requests = if response.status == ResponseStatus::Completed.name() {
             let items = response.output.iter();

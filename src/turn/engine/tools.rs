@@ -306,8 +306,8 @@ impl Answer<'_> {
     }
 
     /// Records for the stored response that a call is about to run, if it has effects: that of a
-    /// background response is on the disk when this returns, so that it is known after a kill. False
-    /// if it cannot be written, so that the call is not to be run.
+    /// background response is on the disk when this returns, so that it is known after a kill.
+    /// False if it cannot be written, so that the call is not to be run.
     pub(super) async fn begin_call(
         &mut self,
         tools: &ToolLoop,
