@@ -140,6 +140,12 @@ impl UpstreamReader {
         }
     }
 
+    /// Ends an answer that broke off with this fault: emits what is still held of a call, then the
+    /// fault.
+    pub fn break_off(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'_>)) {
+        self.decoder.fail(fault, emit);
+    }
+
     /// Ends the body and emits how the answer ended.
     pub fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let decoder = &mut self.decoder;

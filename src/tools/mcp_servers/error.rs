@@ -28,9 +28,9 @@ pub(super) enum McpError {
     /// The connection has ended.
     #[error("the connection to the server has ended: {0}")]
     Lost(String),
-    /// Its answer is too large, or is none.
-    #[error("the answer of the server cannot be read: {0}")]
-    Unreadable(String),
+    /// The answer has ended before it was whole, such as at its limit, or is none.
+    #[error("the connection to the server has ended: {0}")]
+    Cut(String),
     /// It wants more than an answer.
     #[error("the server asks for input, which nobody can give here")]
     AsksForInput,
@@ -67,8 +67,8 @@ impl McpError {
             ServiceError::TransportSend(error) if is_broken(&error) => {
                 Self::of_transport(&error, Self::Lost)
             }
-            ServiceError::TransportSend(error) => Self::of_transport(&error, Self::Unreadable),
-            other => Self::Lost(other.to_string()),
+            ServiceError::TransportSend(error) => Self::of_transport(&error, Self::Cut),
+            other => Self::Cut(other.to_string()),
         }
     }
 
@@ -98,7 +98,7 @@ impl McpError {
             Self::Unreachable(_) | Self::Lost(_) => true,
             Self::Status(status) => (500..600).contains(status),
             Self::Refused { .. }
-            | Self::Unreadable(_)
+            | Self::Cut(_)
             | Self::AsksForInput
             | Self::Timeout(_)
             | Self::EndsTooOften => false,
@@ -118,7 +118,7 @@ impl McpError {
             Self::AsksForInput => McpCallError::Execution(text),
             Self::Timeout(_) => McpCallError::of_time(text),
             // A program that has ended is a connection that has ended.
-            Self::Unreachable(_) | Self::Lost(_) | Self::Unreadable(_) | Self::EndsTooOften => {
+            Self::Unreachable(_) | Self::Lost(_) | Self::Cut(_) | Self::EndsTooOften => {
                 McpCallError::of_connection(text)
             }
         }

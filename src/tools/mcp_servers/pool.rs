@@ -170,10 +170,16 @@ impl PooledServer {
         let connecting = timeout(LIST_TIMEOUT, self.connect()).await;
         let connection = connecting.unwrap_or(Err(McpError::Timeout(LIST_TIMEOUT)))?;
         let called = connection.call(name, arguments).await;
-        if connection.is_closed() {
-            self.disconnect().await;
+        if !connection.is_closed() {
+            return called;
         }
-        called
+        self.disconnect().await;
+        let is_program = matches!(self.target.transport, McpTransport::Program { .. });
+        called.map_err(|error| match error {
+            // It has ended, and not its answer alone.
+            McpError::Cut(why) if is_program => McpError::Lost(why),
+            other => other,
+        })
     }
 
     /// See [`McpTarget::identity`].

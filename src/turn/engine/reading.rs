@@ -41,7 +41,7 @@ impl Answer<'_> {
                     Ok(chunk) => chunk,
                     // After the finish reason only token counts can be missing.
                     Err(_) if reader.is_complete() => None,
-                    Err(fault) => return Err(fault),
+                    Err(fault) => return Err(self.broken_off(round, &mut reader, fault)),
                 },
                 () = &mut shutdown => return Err(self.stop_fault(StopReason::ShuttingDown)),
                 () = timer.due() => {
@@ -107,7 +107,7 @@ impl Answer<'_> {
         }
         if now >= timer.silence_ends() {
             if !reader.is_complete() {
-                return Err(timer.silence_fault());
+                return Err(self.broken_off(round, reader, timer.silence_fault()));
             }
             self.decode_piece(round, reader, None)?;
             self.finish_round(round).await;
@@ -164,7 +164,8 @@ impl Answer<'_> {
         reader: &mut UpstreamReader,
         piece: Option<&Bytes>,
     ) -> Result<bool, Fault> {
-        let failed = self.assemble(round, reader, piece)?;
+        let next = piece.map_or(ReadNext::End, ReadNext::Piece);
+        let failed = self.assemble(round, reader, next)?;
         let assembler = round.assembler(&self.assembler);
         let is_complete = assembler.final_status().is_some() || assembler.awaits_end();
         let ended = is_complete || assembler.awaits_tools();
@@ -194,13 +195,27 @@ impl Answer<'_> {
         }
     }
 
-    /// Passes the events of a piece to the assembler of the round. Returns the fault of an event,
-    /// if there is one; what is behind it is not read.
+    /// Takes what is still held of an answer that broke off with this fault: what has arrived of it
+    /// decides whether it may be asked for again. Returns the fault.
+    fn broken_off(
+        &mut self,
+        round: &mut Round,
+        reader: &mut UpstreamReader,
+        fault: Fault,
+    ) -> Fault {
+        match self.assemble(round, reader, ReadNext::Broken(fault.clone())) {
+            Ok(None) => fault,
+            Ok(Some(fault)) | Err(fault) => fault,
+        }
+    }
+
+    /// Passes the events of what is read next to the assembler of the round. Returns the fault of
+    /// an event, if there is one; what is behind it is not read.
     fn assemble(
         &mut self,
         round: &mut Round,
         reader: &mut UpstreamReader,
-        piece: Option<&Bytes>,
+        next: ReadNext<'_>,
     ) -> Result<Option<Fault>, Fault> {
         let now = self.ctx.environment.clock.unix();
         let coalescer = self.coalescer.as_deref_mut();
@@ -226,9 +241,9 @@ impl Answer<'_> {
         };
         let read = if let Some(coalescer) = coalescer {
             let mut emit = |event: Event<'_>| coalescer.push(event, &mut take);
-            feed(reader, piece, &mut emit)
+            feed(reader, next, &mut emit)
         } else {
-            feed(reader, piece, &mut take)
+            feed(reader, next, &mut take)
         };
         self.record.usage_so_far = Some(assembler.usage_so_far());
         read.map(|()| failed)
@@ -283,14 +298,28 @@ impl Answer<'_> {
     }
 }
 
-/// Decodes a piece of the answer, or its end.
+/// What is read of an answer next.
+enum ReadNext<'b> {
+    /// These bytes.
+    Piece(&'b Bytes),
+    /// Its end.
+    End,
+    /// Nothing: it broke off.
+    Broken(Fault),
+}
+
+/// Decodes what is read of the answer next.
 fn feed(
     reader: &mut UpstreamReader,
-    piece: Option<&Bytes>,
+    next: ReadNext<'_>,
     emit: &mut impl FnMut(Event<'_>),
 ) -> Result<(), Fault> {
-    match piece {
-        Some(bytes) => reader.feed(bytes, emit),
-        None => reader.end(emit),
+    match next {
+        ReadNext::Piece(bytes) => reader.feed(bytes, emit),
+        ReadNext::End => reader.end(emit),
+        ReadNext::Broken(fault) => {
+            reader.break_off(fault, emit);
+            Ok(())
+        }
     }
 }

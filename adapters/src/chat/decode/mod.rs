@@ -247,6 +247,7 @@ impl ChatDecoder {
     pub(crate) fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {
         if !self.ended {
             self.ended = true;
+            self.calls.start_held(emit);
             emit(Event::Failed(fault));
         }
     }
