@@ -203,7 +203,8 @@ fn an_excerpt_describes_its_output() {
     assert!(how.starts_with("[Read the rest with the tools artifact_read or artifact_search"));
 }
 
-/// Promise: No tool is added to a request: the model is offered only tools that the client sent.
+/// Promise: Shortening outputs adds no tool to a request: the model is offered only tools that the
+/// client sent.
 #[test]
 fn a_request_gets_no_tools_that_its_client_did_not_send() {
     let own = json!([{"type": "function", "name": "read", "parameters": {"type": "object"}}]);

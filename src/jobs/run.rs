@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use adapters::fault::Fault;
 use futures_util::FutureExt;
@@ -15,7 +16,7 @@ use crate::clock::System;
 use crate::net::RequestId;
 use crate::net::memory::{CountedValue, MemoryKind};
 use crate::responses::BusyConversation;
-use crate::store::{ResponseText, StoreError, UnfinishedJob};
+use crate::store::{ResponseText, StoreError, ToolChanges, UnfinishedJob};
 use crate::turn::{
     BackgroundJob, ReceivedBody, ResponseIdentity, ResumedResponse, TurnRequest, restored_headers,
     run_in_background,
@@ -73,13 +74,21 @@ pub(super) async fn run(
         log: Arc::new(EngineLog(Arc::clone(&log))),
         cancelled,
         has_ended: Arc::default(),
+        is_left: Arc::default(),
         busy: Arc::new(Mutex::new(waiting.busy.take())),
         resumed: Arc::new(Mutex::new(waiting.resumed.take())),
     };
+    let is_left = Arc::clone(&background.is_left);
     let identity = waiting.identity.clone();
     let turn = run_in_background(&shared.service, request, body, identity, background);
     // A panic ends the turn; what it has stored as ended stays.
     AssertUnwindSafe(turn).catch_unwind().await.ok();
+    if is_left.load(Relaxed) {
+        if let Err(error) = log.write(ToolChanges::default()).await {
+            tracing::debug!("the last events of a workflow cannot be written: {error}");
+        }
+        return;
+    }
     if !log.has_ended() {
         let defect = Fault::defect();
         let error = Some((defect.response_code(false), defect.message.as_str()));

@@ -78,6 +78,8 @@ pub struct BackgroundJob {
     pub cancelled: CancellationToken,
     /// The answer has ended and is being stored, so that it cannot be cancelled any more.
     pub has_ended: Arc<AtomicBool>,
+    /// The answer has not ended, and the next process goes on with it.
+    pub is_left: Arc<AtomicBool>,
     /// The conversation that no other turn may use meanwhile, until the turn takes it.
     pub busy: Arc<Mutex<Option<BusyConversation>>>,
     /// What an earlier process has done of it, until the turn takes it.
@@ -91,6 +93,7 @@ impl BackgroundJob {
             log: Arc::new(UnreadLog),
             cancelled: CancellationToken::new(),
             has_ended: Arc::default(),
+            is_left: Arc::default(),
             busy: Arc::default(),
             resumed: Arc::default(),
         }

@@ -110,6 +110,10 @@ pub(super) async fn run(answer: &mut Answer<'_>, first: Step) -> Result<Option<V
             Fault::defect()
         }
     };
+    if answer.goes_on_later() {
+        answer.leave();
+        return Ok(None);
+    }
     answer.fail(fault).await.map(|()| None)
 }
 

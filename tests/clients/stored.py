@@ -38,12 +38,24 @@ def run(case: dict, folder: Path):
         streams.mkdir(parents=True)
         expect = case["expect"] | case.get("also", {}).get(upstream, {})
         try:
-            more = webhook_to(streams) if case.get("webhook") else contextlib.nullcontext(mcp_server() if case.get("mcp") else "")
+            more = configured(case, subfolder, streams)
             with more as config, upstream_of(case | {"upstream": upstream, "expect": expect, "config": config}, subfolder) as (one, proxy):
                 sdk.run_with(one, subfolder, proxy, [starter, kit.HERE / "programs" / program], case["program"], [streams])
             kit.check_streams(sorted(streams.glob("*.sse")))
         except kit.Failure as reason:
             raise kit.Failure(f"{upstream}: {reason}") from None
+
+
+def configured(case: dict, folder: Path, streams: Path):
+    """What the case needs of the configuration."""
+    if case.get("webhook"):
+        return webhook_to(streams)
+    if "workflow" in case:
+        workflows = folder / "workflows"
+        workflows.mkdir()
+        (workflows / "wf_release.toml").write_text("\n".join(case["workflow"]))
+        return contextlib.nullcontext(f"[workflows]\nfolder = {json.dumps(str(workflows))}\n")
+    return contextlib.nullcontext(mcp_server() if case.get("mcp") else "")
 
 
 def mcp_server() -> str:

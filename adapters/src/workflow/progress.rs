@@ -157,6 +157,33 @@ impl WorkflowProgress {
         stuck
     }
 
+    /// Forgets the questions that no person has answered, so that they are asked again.
+    pub fn ask_again(&mut self) {
+        self.nodes
+            .retain(|node| node.status != NodeStatus::AwaitingApproval);
+    }
+
+    /// A node that has failed, for which the workflow fails.
+    pub fn failed(&self, definition: &WorkflowDefinition) -> Option<&NodeProgress> {
+        let mut failed = self.with_status(NodeStatus::Failed);
+        failed.find(|node| !self.is_done(definition, &node.id))
+    }
+
+    /// Whether the last node may begin: all others have ended, and none that it needs is missing.
+    pub fn may_end(&self, definition: &WorkflowDefinition) -> bool {
+        let others = definition.nodes.len().saturating_sub(1);
+        let mut others = definition.nodes.iter().take(others);
+        let has_ended = |node: &WorkflowNode| {
+            let known = self.of(&node.id);
+            known.is_some_and(|known| known.ended_at.is_some())
+        };
+        let needs_are_done = definition.last().is_some_and(|last| {
+            let needs = definition.needs(last);
+            needs.iter().all(|id| self.is_done(definition, id))
+        });
+        others.all(has_ended) && needs_are_done
+    }
+
     /// The nodes that are left out, because one that they need was refused or left out.
     pub fn to_skip<'d>(&self, definition: &'d WorkflowDefinition) -> Vec<&'d WorkflowNode> {
         let is_out = |id: &&str| {

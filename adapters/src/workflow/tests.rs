@@ -145,6 +145,43 @@ fn nodes_begin_when_what_they_need_has_ended() {
 }
 
 #[test]
+fn the_last_node_begins_when_nothing_is_missing() {
+    let definition = definition(&json!([
+        {"id": "ask", "kind": "approve", "question": "?"},
+        {"id": "try", "kind": "agent", "prompt": "p", "optional": true},
+        {"id": "z", "kind": "write", "prompt": "p", "needs": ["ask", "try"]},
+    ]))
+    .unwrap();
+    let mut progress = WorkflowProgress::default();
+    let put = |progress: &mut WorkflowProgress, at: usize, status: NodeStatus| {
+        let begun = NodeProgress::begun(&definition.nodes[at], status, 1);
+        let has_ended = !matches!(status, NodeStatus::Running | NodeStatus::AwaitingApproval);
+        progress.put(if has_ended {
+            begun.ended(status, 2)
+        } else {
+            begun
+        });
+    };
+    put(&mut progress, 1, NodeStatus::Failed);
+    assert_eq!(progress.failed(&definition), None);
+    put(&mut progress, 0, NodeStatus::AwaitingApproval);
+    assert!(!progress.may_end(&definition));
+    let asked = progress.clone();
+    progress.ask_again();
+    assert!(progress.of("ask").is_none());
+    progress = asked;
+    put(&mut progress, 0, NodeStatus::Refused);
+    assert!(!progress.may_end(&definition));
+    put(&mut progress, 0, NodeStatus::Failed);
+    assert_eq!(
+        progress.failed(&definition).map(|node| node.id.as_str()),
+        Some("ask")
+    );
+    put(&mut progress, 0, NodeStatus::Completed);
+    assert!(progress.may_end(&definition));
+}
+
+#[test]
 fn events_have_what_became_of_a_node() {
     let node = definition(&json!([write("z", "p")]))
         .unwrap()

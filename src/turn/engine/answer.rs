@@ -286,6 +286,23 @@ impl<'a> Answer<'a> {
         self.send().await;
     }
 
+    /// Whether the process shuts down, and the next one goes on with the answer: a workflow in the
+    /// background.
+    pub(in crate::turn) fn goes_on_later(&self) -> bool {
+        let response = self.assembler.response();
+        self.ctx.shutdown.is_cancelled()
+            && self.ctx.job.is_some()
+            && response.workflow_state.is_some()
+            && response.status.is_none()
+    }
+
+    /// Leaves the answer to the next process.
+    pub(super) fn leave(&self) {
+        if let Some(job) = &self.ctx.job {
+            job.is_left.store(true, Relaxed);
+        }
+    }
+
     /// Ends the answer because the client cancelled it.
     pub(super) async fn cancel(&mut self) {
         self.begin();

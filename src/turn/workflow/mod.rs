@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use adapters::cited_source::CitedSource;
 use adapters::fault::{Fault, Kind};
+use adapters::stop_flag::StopReason;
 use adapters::workflow::{NodeKind, NodeProgress, NodeStatus, WorkflowNode, WorkflowRun};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -75,6 +76,13 @@ impl WorkflowStep {
             let why = "the server ended while it ran, and its tools may have had effects. Run the workflow again if they had none";
             return Err(self.node_failed(answer, &id, why).await);
         }
+        if let Some(failed) = self.run.progress.failed(&self.run.definition).cloned() {
+            let why = failed.error.unwrap_or_default();
+            return Err(self.node_failed(answer, &failed.id, &why).await);
+        }
+        if self.run.approval.is_none() {
+            self.run.progress.ask_again();
+        }
         self.take_decision(answer).await?;
         self.run_nodes(answer).await?;
         if let Some(waiting) = self.waiting_node() {
@@ -85,6 +93,10 @@ impl WorkflowStep {
         };
         if self.run.progress.of(&last.id).is_some() {
             return self.end_refused(answer);
+        }
+        if !self.run.progress.may_end(&self.run.definition) {
+            let message = "The nodes of the workflow have not all ended.";
+            return Err(Fault::new(Kind::Internal, message));
         }
         self.run_last(answer, &last).await
     }
@@ -168,6 +180,9 @@ impl WorkflowStep {
                 answer.record.notes.add("workflow_node_failed", &node.id);
                 self.tell(answer, NodeStatus::Failed, &node, |it| it.error = Some(why));
             }
+            Some(_) if answer.goes_on_later() => {
+                return Err(StopReason::ShuttingDown.fault());
+            }
             Some(why) => return Err(self.node_failed(answer, &node.id, &why).await),
         }
         answer.send().await;
@@ -177,7 +192,10 @@ impl WorkflowStep {
     /// Tells of a node that has failed, and returns the fault with which the answer ends.
     async fn node_failed(&mut self, answer: &mut Answer<'_>, id: &str, why: &str) -> Fault {
         let why = why.trim_end_matches('.');
-        if let Some(node) = self.run.definition.node(id).cloned() {
+        let known = self.run.progress.of(id).map(|node| node.status);
+        if let Some(node) = self.run.definition.node(id).cloned()
+            && known != Some(NodeStatus::Failed)
+        {
             let error = why.to_owned();
             self.tell(answer, NodeStatus::Failed, &node, |it| {
                 it.error = Some(error);

@@ -189,6 +189,27 @@ def webhook(session):
     }
 
 
+def workflow(session):
+    """A workflow that asks a person: it is streamed, with the helper of the SDK as well, and goes on in the background."""
+    client, prompt = session.client, {"id": "wf_release", "variables": {"version": "2.0"}}
+    with client.responses.stream(model=session.model, input="Faster.", prompt=prompt) as stream:
+        nodes = [f"{event.node['id']} {event.node['status']}" for event in stream if event.type.startswith("response.workflow.")]
+        asking = stream.get_final_response()
+    question = next(item for item in asking.output if item.type == "mcp_approval_request")
+    decision = {"type": "mcp_approval_response", "approval_request_id": question.id, "approve": True}
+    released = session.create([decision], previous_response_id=asking.id, background=True)
+    released = session.polled(released)
+    url, whole = session.kept_stream(released.id)
+    return {
+        "nodes": nodes,
+        "question": json.loads(question.arguments)["question"],
+        "text": released.output_text,
+        "order": released.workflow_state["order"],
+        "differs_after": streams.resumed_differently(url, whole),
+        "again": status_of(lambda: session.create([decision], previous_response_id=asking.id)),
+    }
+
+
 def cancel(session):
     """A background response is cancelled while it runs, and again; others cannot be."""
     client = session.client
@@ -297,7 +318,7 @@ def caught(request) -> dict:
     return {}
 
 
-SCENARIOS = [background, background_stream, cancel, chain, conversations, input_items, retrieve, unknown, webhook]
+SCENARIOS = [background, background_stream, cancel, chain, conversations, input_items, retrieve, unknown, webhook, workflow]
 
 
 def main():

@@ -8,7 +8,7 @@ use crate::faults::player;
 use crate::mcp_servers::kinds;
 use crate::proxy::{Proxy, Setup};
 use crate::stored::background::{begin_body, ended, path_of};
-use crate::stored::killed;
+use crate::stored::{killed, restarted};
 use crate::web_search::web::call;
 
 /// The number of an event.
@@ -80,6 +80,36 @@ async fn a_run_goes_on_where_it_was(wire: PlayerWire) {
         let same = &all[usize::try_from(number(&event)).unwrap()];
         assert_eq!(event["type"], same["type"], "{event}");
         assert_eq!(event["delta"], same["delta"]);
+    }
+}
+
+/// Promise: A run goes on after the server was stopped as well: it does not fail because the server
+/// is updated, whether a node before the last one runs or the last one writes.
+#[kit::test]
+async fn a_run_goes_on_after_the_server_was_stopped() {
+    for stopped_at in ["PLAN", "REPORT"] {
+        let player = provider(PlayerWire::Chat, &[]).await;
+        for (asked, text) in [("PLAN", "weather"), ("REPORT", "Whole.")] {
+            if asked == stopped_at {
+                player.push(to(asked, json!([{"text": "Half"}, {"stall": true}])));
+            }
+            player.push(to(asked, json!([{"text": text}])));
+        }
+        let (proxy, setup, _engine) = start(&player, &[("wf_trip", TRIP)]).await;
+        let job = begin_body(&proxy, run("wf_trip", &json!({"place": "Ulm"}), "x")).await;
+        let path = format!("{}?stream=true", path_of(&job));
+        let mut open = proxy.open_events(&path).await;
+        if stopped_at == "PLAN" {
+            player.wait_requests(1).await;
+        } else {
+            open.read_until("Half").await;
+        }
+        let proxy = restarted(proxy, &setup).await;
+        let response = ended(&proxy, &job).await;
+        assert_eq!(response["status"], "completed", "{stopped_at}: {response}");
+        let report = &response["workflow_state"]["nodes"]["report"];
+        assert_eq!(report["output"], "Whole.");
+        assert_eq!(player.requests().len(), 3);
     }
 }
 
