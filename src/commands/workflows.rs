@@ -166,7 +166,7 @@ async fn response_of(control: &ControlClient, id: &str) -> anyhow::Result<RunRes
     let is_id = id
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    anyhow::ensure!(is_id, "{} is no id of a response", SafeText::new(id));
+    anyhow::ensure!(is_id, "{} is not the id of a response", SafeText::new(id));
     let path = format!("{RESPONSES_PATH}/{id}");
     parse_answer(&ok_body(control.get(&path).await?)?)
 }

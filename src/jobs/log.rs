@@ -174,12 +174,14 @@ impl JobLog {
         }
     }
 
-    /// The log of a job that goes on after a restart, or not.
-    pub(super) fn after_restarts(self, goes_on: bool) -> Self {
-        Self {
-            shows_written: goes_on,
-            ..self
+    /// The log of a job that runs a workflow, if it does: with what earlier responses have done of
+    /// it. Such a job goes on after a restart.
+    pub(super) fn after_restarts(mut self, workflow: Option<WorkflowProgress>) -> Self {
+        if let Some(workflow) = workflow {
+            self.shows_written = true;
+            self.events.get_mut().items.workflow = workflow;
         }
+        self
     }
 
     /// Takes an event that an earlier process has written, for those who ask for the response.

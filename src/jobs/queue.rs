@@ -276,7 +276,7 @@ impl SharedQueue {
         }
         let events = EventBatch::new(0, accepted.events.documents().map(|event| event.json()));
         let written = events.last + 1;
-        let goes_on = WorkflowRun::is_in(&accepted.request);
+        let workflow = WorkflowRun::read(&accepted.request).map(|run| run.progress);
         let job = NewJob {
             id: accepted.identity.id.clone(),
             owner: accepted.owner.to_string(),
@@ -300,7 +300,7 @@ impl SharedQueue {
             &self.memory,
             written,
         );
-        let log = Arc::new(log.after_restarts(goes_on));
+        let log = Arc::new(log.after_restarts(workflow));
         self.add(WaitingJob {
             owner: Arc::clone(&owner),
             identity: accepted.identity,

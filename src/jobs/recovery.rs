@@ -54,7 +54,7 @@ impl SharedQueue {
             return Ok(());
         };
         match job.state {
-            JobState::Queued | JobState::Running if WorkflowRun::is_in(&job.request) => {
+            JobState::Queued | JobState::Running if WorkflowRun::read(&job.request).is_some() => {
                 self.resume(job).await
             }
             JobState::Queued => self.wait_again(job).await,
@@ -95,7 +95,8 @@ impl SharedQueue {
             resumed.nodes.extend(node);
         })
         .await?;
-        let log = self.log_of(&job, resumed.sequence).after_restarts(true);
+        let workflow = WorkflowRun::read(&job.request).map(|run| run.progress);
+        let log = self.log_of(&job, resumed.sequence).after_restarts(workflow);
         for event in &last_events {
             log.remember(event);
         }

@@ -79,10 +79,6 @@ impl StoredTurn {
         log::turn_stage("sources", began.elapsed(), &self.request_id);
         let prefixes = own.iter().map(|item| item.prefix).collect();
         let input = own.into_iter().map(NewItem::from);
-        let output = response.output.iter().map(|(id, json)| NewItem {
-            id: id.to_owned(),
-            json: String::from_utf8_lossy(json).into_owned(),
-        });
         let has_failed = matches!(
             response.status,
             Some(ResponseStatus::Failed | ResponseStatus::Cancelled)
@@ -102,7 +98,7 @@ impl StoredTurn {
             origin,
             input: input.collect(),
             prefixes,
-            output: output.collect(),
+            output: output_of(response),
             text: response_text(response),
             status: response.status.map_or("in_progress", ResponseStatus::name),
             created: response.created_at,
@@ -142,7 +138,18 @@ impl StoredTurn {
 pub fn unstarted_record(owner: &str, response: &ResponseObject, now: u64) -> NewResponse {
     let status = response.status.unwrap_or(ResponseStatus::Failed);
     let (id, created) = (&response.id, response.created_at);
-    NewResponse::without_items(owner, id, created, response_text(response), status, now)
+    NewResponse {
+        output: output_of(response),
+        ..NewResponse::without_items(owner, id, created, response_text(response), status, now)
+    }
+}
+
+fn output_of(response: &ResponseObject) -> Vec<NewItem> {
+    let output = response.output.iter().map(|(id, json)| NewItem {
+        id: id.to_owned(),
+        json: String::from_utf8_lossy(json).into_owned(),
+    });
+    output.collect()
 }
 
 /// The JSON of a response without its items.

@@ -92,7 +92,7 @@ impl AgentTurn {
         let room = share.request(call.arguments.len().saturating_mul(2)).await;
         room.map_err(|_| "the server has not enough memory now".to_owned())?;
         let request = TurnRequest {
-            id: format!("{}-node", ctx.request_id).into(),
+            id: format!("{}-{}", ctx.request_id, node_of(&call.id)).into(),
             owner: Arc::clone(&ctx.owner),
             is_part_of_turn: true,
             ..TurnRequest::default()
@@ -115,6 +115,11 @@ impl AgentTurn {
             Err(answer.error())
         }
     }
+}
+
+/// The node in the id of a call: each of its turns has an id of its own.
+fn node_of(call_id: &str) -> &str {
+    call_id.splitn(3, '_').nth(2).unwrap_or("node")
 }
 
 /// The future of a turn contains those of its tools, so one of them is boxed.

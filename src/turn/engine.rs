@@ -145,7 +145,7 @@ async fn run_steps(answer: &mut Answer<'_>, first: Step) -> Result<Option<Vec<u8
             Step::Workflow(workflow) => Box::pin(workflow.run(answer)).await?,
             Step::WorkflowEnd => {
                 if let Some(workflow) = answer.workflow.take() {
-                    Box::pin(workflow.end(answer)).await;
+                    Box::pin(workflow.end(answer)).await?;
                 }
                 Step::Done
             }

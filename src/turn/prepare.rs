@@ -29,7 +29,7 @@ use super::received::LoadedParts;
 use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
 use super::tool_runner::McpTools;
-use super::workflow::WorkflowStep;
+use super::workflow::{ResumedResponse, WorkflowStep};
 use crate::config::{ClientToolMode, Config};
 use crate::responses::{BusyConversation, ConnectionTurn, LoadedHistory, StoredTurn};
 use crate::store::ToolRecord;
@@ -305,14 +305,20 @@ impl RoutedTurn<'_> {
         assembler.hold_every_end();
         let job = self.ctx.job.as_ref();
         let resumed = job.and_then(|job| job.resumed.lock().take());
-        let resumed = resumed.filter(|resumed| !resumed.nodes.is_empty());
+        let resumed = resumed.filter(ResumedResponse::has_begun);
         if let Some(resumed) = &resumed {
             resumed.apply(&mut run);
             assembler.resume(resumed.sequence, resumed.items.clone());
         } else {
             assembler.set_servers(self.unseen_servers());
         }
-        let tools = self.tool_loop(!self.turn.withheld_tools.is_empty());
+        // Nobody waits for calls of functions that the workflow does not have.
+        let mut tools = self.tool_loop(true);
+        if let Some(tools) = &mut tools {
+            tools.refuses_client_tools = true;
+            assembler.withhold_servers(tools.servers.iter().map(String::as_str));
+            assembler.withhold_functions();
+        }
         let workflow = WorkflowStep::new(run, self.history, resumed.as_ref());
         Ok(FirstStep {
             step: Step::Workflow(Box::new(workflow)),
@@ -507,8 +513,18 @@ pub(super) fn failed_request(
     }
     let ResponseIdentity { id, created_at } = ctx.response_identity();
     let mut assembler = Assembler::without_request(&id, created_at, ctx.caller.codex);
-    if ctx.job.is_some() {
-        assembler.continue_queued();
+    if let Some(job) = &ctx.job {
+        let resumed = job.resumed.lock().take();
+        let resumed = resumed.filter(ResumedResponse::has_begun);
+        if let Some(mut run) = WorkflowRun::read(body) {
+            resumed.iter().for_each(|resumed| resumed.apply(&mut run));
+            let state = run.progress.state(&run.id, &run.definition, true);
+            assembler.set_workflow_state(&state.to_string());
+        }
+        match resumed {
+            Some(resumed) => assembler.resume(resumed.sequence, resumed.items),
+            None => assembler.continue_queued(),
+        }
     }
     Some(PreparedRequest {
         first_step: Step::Failed(fault.clone()),

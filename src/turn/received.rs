@@ -233,9 +233,9 @@ impl ReceivedRequest {
         }
     }
 
-    /// Whether it runs a workflow. A body is not parsed for this.
+    /// Whether it runs a workflow.
     fn runs_workflow(&self) -> bool {
-        WorkflowRun::is_in(&self.body)
+        WorkflowRun::read(&self.body).is_some()
     }
 
     /// Loads what a request refers to: the history that it continues, and items. `turn` is its body
@@ -421,7 +421,9 @@ fn fill_in_prompt(
     if !was_filled_in && !is_filled_in(ctx, config) {
         let max_bytes = config.server.body_limit;
         filled = ctx.run_work(body.text.len(), || {
-            let workflow = config.workflows.expand(&body.text, max_bytes)?;
+            let workflow = config
+                .workflows
+                .expand(&body.text, max_bytes, |id| config.prompts.has(id))?;
             if workflow.is_some() || config.prompts.is_empty() {
                 return Ok(workflow);
             }

@@ -62,6 +62,10 @@ pub async fn run_in_background(
     ctx.deadline = Instant::now() + config.jobs.timeout;
     ctx.mcp = service.waiting_secrets.take(&identity.id);
     ctx.identity = Some(identity);
+    if job.resumed.lock().is_some() {
+        // A recording of the rest alone could not be replayed.
+        ctx.environment.observer = None;
+    }
     ctx.job = Some(job);
     let received = ReceivedRequest::new(service, config, request, ctx, body, Ok(false));
     answer(received).await;

@@ -312,6 +312,11 @@ impl PromptTemplates {
         versions.insert(version, template);
     }
 
+    /// Whether there is a template with this id.
+    pub fn has(&self, id: &str) -> bool {
+        self.0.contains_key(id)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -54,8 +54,14 @@ impl WorkflowCatalog {
     }
 
     /// The request as one of the workflow that its `prompt` names; `None` if it names none. It has
-    /// at most `max_bytes` bytes. What only this server may write into a body is taken out.
-    pub fn expand(&self, body: &str, max_bytes: usize) -> Result<Option<String>, Fault> {
+    /// at most `max_bytes` bytes. What only this server may write into a body is taken out. An id of
+    /// a template is none of a workflow that is missing.
+    pub fn expand(
+        &self,
+        body: &str,
+        max_bytes: usize,
+        is_template: impl Fn(&str) -> bool,
+    ) -> Result<Option<String>, Fault> {
         let is_forged = json::may_have(body, MEMBER);
         if !is_forged && !json::may_have(body, "prompt") {
             return Ok(None);
@@ -69,7 +75,9 @@ impl WorkflowCatalog {
         let found = id.as_deref().and_then(|id| self.0.get_key_value(id));
         let changes = match (found, id.as_deref(), &prompt) {
             (Some((id, definition)), _, Some(prompt)) => expand(id, definition, &members, prompt)?,
-            (None, Some(id), _) if id.starts_with(ID_PREFIX) => return Err(self.unknown(id)),
+            (None, Some(id), _) if id.starts_with(ID_PREFIX) && !is_template(id) => {
+                return Err(self.unknown(id));
+            }
             _ if is_forged => vec![(MEMBER, None)],
             _ => return Ok(None),
         };

@@ -307,7 +307,7 @@ impl WorkflowDefinition {
             return Err(format!("has a `max` that is not from 1 to {MAX_CALLS}"));
         }
         if let Some(unknown) = node.needs.iter().find(|id| self.node(id).is_none()) {
-            return Err(format!("needs '{unknown}', which is no node"));
+            return Err(format!("needs '{unknown}', which is not a node"));
         }
         let instructions = node.instructions.iter().flat_map(|text| variables(text));
         if let Some(other) = instructions
@@ -315,7 +315,7 @@ impl WorkflowDefinition {
             .find(|name| self.node(name).is_some())
         {
             return Err(format!(
-                "names the node '{other}' in its `instructions`: outputs of nodes belong into its `prompt`"
+                "names the node '{other}' in its `instructions`: outputs of nodes belong in its `prompt`"
             ));
         }
         if node.kind == NodeKind::Approve && node.optional {
@@ -329,7 +329,7 @@ impl WorkflowDefinition {
         body.entry("model").or_insert_with(|| "m".into());
         let body = TurnSource::new(Value::Object(body).to_string());
         let checked = body.turn().map(|_| ());
-        checked.map_err(|fault| format!("is no valid request: {}", fault.client_message()))
+        checked.map_err(|fault| format!("is not a valid request: {}", fault.client_message()))
     }
 
     /// Checks that the last node can write the answer, and that no node waits for itself.

@@ -22,4 +22,6 @@ mod tests;
 pub use catalog::WorkflowCatalog;
 pub use definition::{NodeKind, WorkflowDefinition, WorkflowNode};
 pub use progress::{NodeProgress, NodeStatus, WorkflowProgress, node_of_event};
-pub use run::{APPROVAL_LABEL, WorkflowApproval, WorkflowRun, continued, decisions};
+pub use run::{
+    APPROVAL_LABEL, WorkflowApproval, WorkflowDecisions, WorkflowRun, continued, decisions,
+};

@@ -57,6 +57,8 @@ pub enum NodeStatus {
     Refused,
     /// It was left out, because a node that it needs was refused or left out.
     Skipped,
+    /// It ran when the answer was ended, by a cancellation for example. No event tells of it.
+    Stopped,
 }
 
 impl NodeStatus {
@@ -69,6 +71,7 @@ impl NodeStatus {
             Self::Failed => "response.workflow.node.failed",
             Self::Refused => "response.workflow.node.refused",
             Self::Skipped => "response.workflow.node.skipped",
+            Self::Stopped => "response.workflow.node.stopped",
         }
     }
 }
@@ -132,6 +135,24 @@ impl WorkflowProgress {
         self.nodes.iter().find(|node| node.id == id)
     }
 
+    /// The bytes of what the nodes have returned.
+    pub fn output_bytes(&self) -> usize {
+        let texts = self.nodes.iter().flat_map(|node| &node.output);
+        texts.map(String::len).sum()
+    }
+
+    /// The same if it ends now: nodes that run are stopped.
+    #[must_use]
+    pub fn stopped(&self) -> Self {
+        let mut stopped = self.clone();
+        for node in &mut stopped.nodes {
+            if node.status == NodeStatus::Running {
+                node.status = NodeStatus::Stopped;
+            }
+        }
+        stopped
+    }
+
     /// The pages that the nodes have found or read.
     pub fn sources(&self) -> impl Iterator<Item = &CitedSource> {
         self.nodes.iter().flat_map(|node| &node.sources)
@@ -157,10 +178,12 @@ impl WorkflowProgress {
         stuck
     }
 
-    /// Forgets the questions that no person has answered, so that they are asked again.
-    pub fn ask_again(&mut self) {
-        self.nodes
-            .retain(|node| node.status != NodeStatus::AwaitingApproval);
+    /// Forgets the questions that no person has answered, so that they are asked again. The answer
+    /// to that of the node `decided` is there.
+    pub fn ask_again(&mut self, decided: Option<&str>) {
+        self.nodes.retain(|node| {
+            node.status != NodeStatus::AwaitingApproval || Some(node.id.as_str()) == decided
+        });
     }
 
     /// A node that has failed, for which the workflow fails.
@@ -220,7 +243,8 @@ impl WorkflowProgress {
                 NodeStatus::Running
                 | NodeStatus::AwaitingApproval
                 | NodeStatus::Refused
-                | NodeStatus::Skipped,
+                | NodeStatus::Skipped
+                | NodeStatus::Stopped,
             )
             | None => false,
         }

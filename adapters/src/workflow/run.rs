@@ -51,6 +51,9 @@ pub struct WorkflowRun {
 /// What a person has decided on a node of the kind `approve`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WorkflowApproval {
+    /// The node that asked; empty until the run is found that waits for the decision.
+    #[serde(default)]
+    pub node: String,
     /// The id of the item that asked.
     pub request: String,
     /// Whether the person has approved.
@@ -64,14 +67,10 @@ pub struct WorkflowApproval {
 pub(super) type NodeCall = (&'static str, String);
 
 impl WorkflowRun {
-    /// Whether a request body has one, without a look at its members.
-    pub fn is_in(body: &str) -> bool {
-        json::may_have(body, MEMBER)
-    }
-
     /// The run in a request body, if it has one.
     pub fn read(body: &str) -> Option<Self> {
-        if !Self::is_in(body) {
+        // Most bodies need no look at their members.
+        if !json::may_have(body, MEMBER) {
             return None;
         }
         let run = Members::read(body)?.present(MEMBER)?;
@@ -275,42 +274,64 @@ impl WorkflowRun {
     }
 }
 
-/// The decisions of a person in the input of a request body: the items that answer a question.
-pub fn decisions(body: &str) -> Vec<WorkflowApproval> {
+/// What a request body decides on questions of workflows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkflowDecisions {
+    /// The id in its `prompt`, if it has one. Of another workflow a new run begins.
+    pub prompt: Option<String>,
+    /// What a person has decided. What the model has answered already is left out.
+    pub approvals: Vec<WorkflowApproval>,
+}
+
+/// The decisions in a request body.
+pub fn decisions(body: &str) -> WorkflowDecisions {
     #[derive(Deserialize)]
-    struct Response {
+    struct DecisionItem {
         #[serde(rename = "type")]
         kind: Option<String>,
+        role: Option<String>,
         approval_request_id: Option<String>,
         approve: Option<bool>,
         reason: Option<String>,
     }
+    let mut decisions = WorkflowDecisions::default();
     if memchr::memmem::find(body.as_bytes(), b"mcp_approval_response").is_none() {
-        return Vec::new();
+        return decisions;
     }
     let members = Members::read(body).unwrap_or_default();
-    // A request that names a workflow itself begins a new run.
-    if members.present("prompt").is_some() {
-        return Vec::new();
-    }
+    let prompt = members.present("prompt").map(RawValue::get);
+    let prompt = prompt.and_then(Members::read);
+    decisions.prompt = prompt.map(|prompt| prompt.text("id").unwrap_or_default().into_owned());
     let input = members.present("input").map_or("[]", RawValue::get);
     let items: Vec<&RawValue> = serde_json::from_str(input).unwrap_or_default();
-    let responses = items.into_iter().filter_map(|item| {
-        let item: Response = serde_json::from_str(item.get()).ok()?;
-        Some(WorkflowApproval {
-            request: item.approval_request_id?,
-            approve: item
-                .approve
-                .filter(|_| item.kind.as_deref() == Some("mcp_approval_response"))?,
-            reason: item.reason,
-        })
-    });
-    responses.collect()
+    for item in items {
+        let Ok(item) = serde_json::from_str::<DecisionItem>(item.get()) else {
+            continue;
+        };
+        let kind = item.kind.as_deref().unwrap_or("message");
+        if let ("mcp_approval_response", Some(request), Some(approve)) =
+            (kind, item.approval_request_id, item.approve)
+        {
+            decisions.approvals.push(WorkflowApproval {
+                node: String::new(),
+                request,
+                approve,
+                reason: item.reason,
+            });
+        } else if kind == "mcp_call" || item.role.as_deref() == Some("assistant") {
+            decisions.approvals.clear();
+        }
+    }
+    decisions
 }
 
 /// The body of a request that goes on with a run that waits for a person.
 pub fn continued(body: &str, mut run: WorkflowRun, approval: WorkflowApproval) -> Option<String> {
-    run.approval = Some(approval);
+    let mut waiting = run
+        .progress
+        .with_status(super::NodeStatus::AwaitingApproval);
+    let node = waiting.next()?.id.clone();
+    run.approval = Some(WorkflowApproval { node, ..approval });
     let members = Members::read(body)?;
     let prompt = prompt_json(&run.id, &json!(run.variables).to_string());
     let changes = run.changes(&members, prompt).ok()?;

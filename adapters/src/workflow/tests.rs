@@ -42,14 +42,14 @@ fn mistakes_in_a_workflow_are_told() {
         ),
         (
             with(json!({"id": "a", "kind": "write", "prompt": "p", "needs": ["b"]})),
-            "needs 'b', which is no node",
+            "needs 'b', which is not a node",
         ),
         (
             json!([
                 {"id": "a", "kind": "write", "prompt": "p", "instructions": "{{b}}"},
                 write("b", "p"), last,
             ]),
-            "outputs of nodes belong into its `prompt`",
+            "outputs of nodes belong in its `prompt`",
         ),
         (
             with(
@@ -71,7 +71,7 @@ fn mistakes_in_a_workflow_are_told() {
         ),
         (
             with(json!({"id": "a", "kind": "agent", "prompt": "p", "max_output_tokens": 0})),
-            "is no valid request",
+            "is not a valid request",
         ),
         (
             with(json!({"id": "a", "kind": "approve", "question": "q", "optional": true})),
@@ -167,7 +167,7 @@ fn the_last_node_begins_when_nothing_is_missing() {
     put(&mut progress, 0, NodeStatus::AwaitingApproval);
     assert!(!progress.may_end(&definition));
     let asked = progress.clone();
-    progress.ask_again();
+    progress.ask_again(None);
     assert!(progress.of("ask").is_none());
     progress = asked;
     put(&mut progress, 0, NodeStatus::Refused);

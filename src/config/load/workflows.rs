@@ -91,7 +91,7 @@ fn workflow_files(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
             .filter(|id| WorkflowCatalog::is_id(id));
         let Some(id) = id.filter(|_| path.is_file()) else {
             return Err(format!(
-                "{} is no workflow: it is a file with the id of the workflow as its name, such as wf_review.toml; an id begins with `wf_` and has at most 64 letters, digits, `-` and `_`",
+                "{} is not a workflow: it is a file with the id of the workflow as its name, such as wf_review.toml; an id begins with `wf_` and has at most 64 letters, digits, `-` and `_`",
                 path.display()
             ));
         };

@@ -51,6 +51,8 @@ pub(in crate::turn) struct Answer<'a> {
     pub(super) compaction: Option<Box<Compaction>>,
     /// The workflow whose last node is being answered.
     pub(in crate::turn) workflow: Option<Box<WorkflowStep>>,
+    /// What the response says of its workflow if it ends now, as JSON.
+    pub(in crate::turn) workflow_at_end: Option<String>,
     pub(super) memory: TurnMemory,
     /// Joins pieces of text, if the answer runs in the background.
     pub(super) coalescer: Option<Box<Coalescer>>,
@@ -102,6 +104,7 @@ impl<'a> Answer<'a> {
             tools: parts.tools,
             compaction: parts.compaction,
             workflow: None,
+            workflow_at_end: None,
             keeps_items: parts.keeps_items,
             stored: parts.stored,
             connection: parts.connection,
@@ -286,6 +289,13 @@ impl<'a> Answer<'a> {
         self.send().await;
     }
 
+    /// Sets what the response says at its end of a workflow that did not come to its own.
+    fn end_workflow(&mut self) {
+        if let Some(state) = self.workflow_at_end.take() {
+            self.assembler.set_workflow_state(&state);
+        }
+    }
+
     /// Whether the process shuts down, and the next one goes on with the answer: a workflow in the
     /// background.
     pub(in crate::turn) fn goes_on_later(&self) -> bool {
@@ -307,6 +317,7 @@ impl<'a> Answer<'a> {
     pub(super) async fn cancel(&mut self) {
         self.begin();
         self.flush_pieces().ok();
+        self.end_workflow();
         self.assembler.cancel(&mut self.events);
         self.send().await;
     }
@@ -321,8 +332,9 @@ impl<'a> Answer<'a> {
         if self.streams() && (in_stream || self.ctx.job.is_some()) {
             self.begin();
             self.flush_pieces().ok();
+            self.end_workflow();
             if let Some(workflow) = self.workflow.take() {
-                workflow.fail(self, &fault);
+                workflow.fail(self, &mut fault);
             }
             self.assembler.fail(&fault, &mut self.events);
             self.send().await;

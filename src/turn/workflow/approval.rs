@@ -8,8 +8,8 @@ use adapters::fault::{Fault, Kind};
 use adapters::json;
 use adapters::responses::assembler::HostedItem;
 use adapters::workflow::{
-    APPROVAL_LABEL, NodeKind, NodeStatus, WorkflowApproval, WorkflowNode, WorkflowRun, continued,
-    decisions,
+    APPROVAL_LABEL, NodeKind, NodeStatus, WorkflowApproval, WorkflowDecisions, WorkflowNode,
+    WorkflowRun, continued, decisions,
 };
 
 use super::WorkflowStep;
@@ -22,7 +22,7 @@ use crate::turn::turn_memory::ReceivedBody;
 
 /// How long a person may take to decide, in seconds.
 const APPROVAL_TIME: u64 = 24 * 60 * 60;
-/// The code of the fault of a decision that is good no more.
+/// The code of the fault of a decision that is no longer valid.
 const NOT_WAITING: &str = "mcp_approval_request_not_found";
 
 /// Makes a request that answers the question of a run go on with it. Returns whether it does.
@@ -31,28 +31,35 @@ pub(in crate::turn) async fn continued_run(
     owner: &Arc<str>,
     body: &mut ReceivedBody,
 ) -> Result<bool, Fault> {
-    let decisions = decisions(&body.text);
+    let WorkflowDecisions { prompt, approvals } = decisions(&body.text);
     let store = service
         .responses()
         .store()
-        .filter(|_| !decisions.is_empty());
+        .filter(|_| !approvals.is_empty());
     let Some(store) = store else {
         return Ok(false);
     };
-    for decision in decisions {
+    for decision in approvals {
         let waiting = store.waiting_run(owner, &decision.request).await;
         let waiting = waiting.map_err(|error| storage_fault(&error))?;
         let Some(waiting) = waiting else {
             continue;
         };
-        if waiting.taken_by.is_some() {
-            return Err(not_waiting(&decision, "was answered before"));
+        let run: Option<WorkflowRun> = serde_json::from_str(&waiting.run).ok();
+        let run = run.filter(|run| prompt.as_ref().is_none_or(|id| *id == run.id));
+        let Some(run) = run else {
+            continue;
+        };
+        if let Some(by) = &waiting.taken_by {
+            return Err(not_waiting(
+                &decision,
+                &format!("was answered before, in {by}"),
+            ));
         }
         if System.unix() > waiting.created.saturating_add(APPROVAL_TIME) {
             return Err(not_waiting(&decision, "is older than 24 hours"));
         }
-        let run: Option<WorkflowRun> = serde_json::from_str(&waiting.run).ok();
-        let Some(text) = run.and_then(|run| continued(&body.text, run, decision)) else {
+        let Some(text) = continued(&body.text, run, decision) else {
             return Ok(false);
         };
         body.text = text;
@@ -78,10 +85,13 @@ impl WorkflowStep {
 
     /// Takes what the person has decided, once.
     pub(super) async fn take_decision(&mut self, answer: &mut Answer<'_>) -> Result<(), Fault> {
-        let waiting = self.run.progress.with_status(NodeStatus::AwaitingApproval);
-        let waiting = waiting.map(|node| node.id.clone()).next();
-        let waiting = waiting.and_then(|id| self.run.definition.node(&id).cloned());
-        let (Some(node), Some(decision)) = (waiting, self.run.approval.clone()) else {
+        let Some(decision) = self.run.approval.clone() else {
+            return Ok(());
+        };
+        let waits = self.run.progress.of(&decision.node);
+        let waits = waits.is_some_and(|node| node.status == NodeStatus::AwaitingApproval);
+        let node = self.run.definition.node(&decision.node).cloned();
+        let Some(node) = node.filter(|_| waits) else {
             return Ok(());
         };
         let by = answer.assembler.response().id.clone();

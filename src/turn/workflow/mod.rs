@@ -15,7 +15,6 @@ mod approval;
 mod node;
 mod resumed;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use adapters::cited_source::CitedSource;
@@ -24,7 +23,6 @@ use adapters::stop_flag::StopReason;
 use adapters::workflow::{NodeKind, NodeProgress, NodeStatus, WorkflowNode, WorkflowRun};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use serde_json::Value;
 
 pub(super) use approval::continued_run;
 use node::{EndedNode, NodeFuture};
@@ -36,8 +34,10 @@ use super::tool_runner::ToolRunner;
 
 /// The most nodes that run at the same time.
 const MAX_AT_ONCE: usize = 4;
-/// The most bytes of one text that a node returns. Pages and answers beyond it are cut.
+/// The most bytes of one text that a node returns, and of all texts of a run. Pages and answers
+/// beyond them are cut.
 const MAX_OUTPUT_BYTES: usize = 256 << 10;
+const MAX_RUN_BYTES: usize = 8 << 20;
 
 /// A workflow that runs. Made when its request is prepared; it ends with the answer of its last
 /// node, when it has failed, or when it waits for a person.
@@ -80,9 +80,12 @@ impl WorkflowStep {
             let why = failed.error.unwrap_or_default();
             return Err(self.node_failed(answer, &failed.id, &why).await);
         }
-        if self.run.approval.is_none() {
-            self.run.progress.ask_again();
-        }
+        let decided = self
+            .run
+            .approval
+            .as_ref()
+            .map(|approval| approval.node.as_str());
+        self.run.progress.ask_again(decided);
         self.take_decision(answer).await?;
         self.run_nodes(answer).await?;
         if let Some(waiting) = self.waiting_node() {
@@ -101,45 +104,49 @@ impl WorkflowStep {
         self.run_last(answer, &last).await
     }
 
-    /// Runs all nodes that may run before the last one and need no person.
+    /// Runs all nodes that may run before the last one and need no person. If one fails, those that
+    /// run come to their end, because they may have effects, and no others begin.
     async fn run_nodes(&mut self, answer: &mut Answer<'_>) -> Result<(), Fault> {
         let mut running: FuturesUnordered<NodeFuture<'_>> = FuturesUnordered::new();
-        let mut waiting = VecDeque::new();
+        let mut failed: Option<Fault> = None;
         loop {
-            self.skip_nodes(answer);
-            let ready = self.run.progress.ready(&self.run.definition);
-            let ready = ready
-                .into_iter()
-                .filter(|node| node.kind != NodeKind::Approve);
-            let ready: Vec<WorkflowNode> = ready.cloned().collect();
-            for node in ready {
-                self.tell(answer, NodeStatus::Running, &node, |_| ());
-                waiting.push_back(node);
+            let mut begun = Vec::new();
+            if failed.is_none() {
+                self.skip_nodes(answer);
+                let ready = self.run.progress.ready(&self.run.definition);
+                let ready = ready
+                    .into_iter()
+                    .filter(|node| node.kind != NodeKind::Approve);
+                begun.extend(ready.take(MAX_AT_ONCE - running.len()).cloned());
+            }
+            for node in &begun {
+                self.tell(answer, NodeStatus::Running, node, |_| ());
             }
             answer.send().await;
-            let has_more = !waiting.is_empty();
-            if has_more {
+            let has_begun = !begun.is_empty();
+            if has_begun {
                 self.keep(answer).await?;
             }
-            while running.len() < MAX_AT_ONCE
-                && let Some(node) = waiting.pop_front()
-            {
-                match self.run.calls(&node) {
-                    Ok(calls) => running.push(self.node_future(answer, &node, calls)?),
-                    Err(why) => {
-                        let failed = EndedNode::failed(&node.id, why);
-                        self.end_node(answer, failed).await?;
+            for node in begun {
+                let ended = match self.run.calls(&node) {
+                    Ok(calls) => {
+                        running.push(self.node_future(answer, &node, calls)?);
+                        Ok(())
                     }
-                }
-            }
-            if running.is_empty() {
-                if has_more {
-                    continue;
-                }
-                return self.keep(answer).await;
+                    Err(why) => {
+                        self.end_node(answer, EndedNode::failed(&node.id, why))
+                            .await
+                    }
+                };
+                failed = failed.or(ended.err());
             }
             if let Some(ended) = answer.wait_with_heartbeat(running.next()).await? {
-                self.end_node(answer, ended).await?;
+                let ended = self.end_node(answer, ended).await;
+                failed = failed.or(ended.err());
+            } else if let Some(fault) = failed {
+                return Err(fault);
+            } else if !has_begun {
+                return self.keep(answer).await;
             }
         }
     }
@@ -163,27 +170,33 @@ impl WorkflowStep {
         let Some(node) = self.run.definition.node(&ended.id).cloned() else {
             return Ok(());
         };
+        if answer.goes_on_later() {
+            // The next process runs it again, and shows its calls.
+            return Err(StopReason::ShuttingDown.fault());
+        }
         for call in &ended.calls {
             answer.show_node_call(call);
         }
-        let texts: Vec<String> = ended.texts().map(cut_output).collect();
-        let failed = match ended.error() {
-            Some(why) if texts.is_empty() => Some(why.to_owned()),
-            _ => None,
-        };
-        match failed {
-            None => self.tell(answer, NodeStatus::Completed, &node, |it| {
-                it.output = texts;
-                it.sources = ended.sources();
-            }),
-            Some(why) if node.optional => {
+        let texts: Vec<String> = ended.texts().map(|text| self.cut_output(text)).collect();
+        let error = ended.error().map(str::to_owned);
+        match error {
+            Some(why) if texts.is_empty() && !node.optional => {
+                return Err(self.node_failed(answer, &node.id, &why).await);
+            }
+            Some(why) if texts.is_empty() => {
                 answer.record.notes.add("workflow_node_failed", &node.id);
                 self.tell(answer, NodeStatus::Failed, &node, |it| it.error = Some(why));
             }
-            Some(_) if answer.goes_on_later() => {
-                return Err(StopReason::ShuttingDown.fault());
+            error => {
+                if error.is_some() {
+                    answer.record.notes.add("workflow_call_failed", &node.id);
+                }
+                self.tell(answer, NodeStatus::Completed, &node, |it| {
+                    it.output = texts;
+                    it.sources = ended.sources();
+                    it.error = error;
+                });
             }
-            Some(why) => return Err(self.node_failed(answer, &node.id, &why).await),
         }
         answer.send().await;
         Ok(())
@@ -203,9 +216,12 @@ impl WorkflowStep {
         }
         self.show_state(answer, true);
         answer.send().await;
-        let workflow = &self.run.id;
-        let message = format!("The node '{id}' of the workflow '{workflow}' failed: {why}.");
-        Fault::new(Kind::Internal, message)
+        Fault::new(Kind::Internal, format!("{} {why}.", self.failure_of(id)))
+    }
+
+    /// How the message begins that tells that a node has failed.
+    fn failure_of(&self, id: &str) -> String {
+        format!("The node '{id}' of the workflow '{}' failed:", self.run.id)
     }
 
     /// Writes the event that tells what became of a node, which `change` completes.
@@ -224,7 +240,8 @@ impl WorkflowStep {
             NodeStatus::Completed
             | NodeStatus::Failed
             | NodeStatus::Refused
-            | NodeStatus::Skipped => known.unwrap_or_else(begun).ended(status, now),
+            | NodeStatus::Skipped
+            | NodeStatus::Stopped => known.unwrap_or_else(begun).ended(status, now),
         };
         change(&mut progress);
         let json = serde_json::to_string(&progress).unwrap_or_default();
@@ -236,11 +253,15 @@ impl WorkflowStep {
         self.show_state(answer, false);
     }
 
-    /// Sets what the response says of the workflow.
+    /// Sets what the response says of the workflow, and what it says if it ends now.
     fn show_state(&self, answer: &mut Answer<'_>, outputs: bool) {
-        let progress = &self.run.progress;
-        let state: Value = progress.state(&self.run.id, &self.run.definition, outputs);
-        answer.assembler.set_workflow_state(&state.to_string());
+        let (id, definition) = (&self.run.id, &self.run.definition);
+        let state = |outputs| self.run.progress.state(id, definition, outputs);
+        answer
+            .assembler
+            .set_workflow_state(&state(outputs).to_string());
+        let at_end = self.run.progress.stopped().state(id, definition, true);
+        answer.workflow_at_end = Some(at_end.to_string());
     }
 
     /// Waits until the events so far are on the disk, if they are kept there.
@@ -267,7 +288,15 @@ impl WorkflowStep {
         let response = answer.assembler.response().id.clone();
         let calls = node::withheld(&response, &node.id, calls);
         let session = self.history.session.id.clone();
-        Ok(node::run(ctx, runner, session, node.id.clone(), calls))
+        let most = self.history.config.tools.call_timeout;
+        Ok(node::run(
+            ctx,
+            runner,
+            session,
+            node.id.clone(),
+            calls,
+            most,
+        ))
     }
 
     /// Begins the round of the last node.
@@ -279,13 +308,10 @@ impl WorkflowStep {
         self.tell(answer, NodeStatus::Running, last, |_| ());
         answer.send().await;
         self.keep(answer).await?;
-        let message = self.run.last_message();
-        let message = message.map_err(|why| {
-            Fault::new(
-                Kind::Internal,
-                format!("The workflow '{}': {why}.", self.run.id),
-            )
-        })?;
+        let message = match self.run.last_message() {
+            Ok(message) => message,
+            Err(why) => return Err(self.node_failed(answer, &last.id, &why).await),
+        };
         let sources: Vec<CitedSource> = self.run.progress.sources().cloned().collect();
         answer.assembler.add_sources(sources.iter().cloned());
         answer.assembler.begin_round();
@@ -294,13 +320,13 @@ impl WorkflowStep {
         if let Some(tools) = &mut answer.tools {
             tools.history.source = self.history.source.clone();
         }
-        let round = self.history.further_round(answer.ctx)?;
+        let round = self.history.further_round(answer.ctx);
         answer.workflow = Some(self);
-        Ok(Step::Upstream(Box::new(round)))
+        Ok(Step::Upstream(Box::new(round?)))
     }
 
-    /// Ends the answer, which the last node has written.
-    pub(super) async fn end(mut self: Box<Self>, answer: &mut Answer<'_>) {
+    /// Ends the answer, which the last node has written. An error says that it wrote nothing.
+    pub(super) async fn end(mut self: Box<Self>, answer: &mut Answer<'_>) -> Result<(), Fault> {
         let last = self.run.definition.last().cloned();
         let is_running = |node: &WorkflowNode| {
             let known = self.run.progress.of(&node.id);
@@ -308,8 +334,20 @@ impl WorkflowStep {
         };
         if let Some(last) = last.filter(is_running) {
             let text = answer.assembler.answer_text();
-            self.tell(answer, NodeStatus::Completed, &last, |it| {
-                it.output = vec![cut_output(&text)];
+            let ends_early = answer.assembler.ends_early();
+            if text.trim().is_empty() && !ends_early {
+                let why = "the model wrote nothing";
+                return Err(self.node_failed(answer, &last.id, why).await);
+            }
+            let status = if ends_early {
+                NodeStatus::Failed
+            } else {
+                NodeStatus::Completed
+            };
+            let output = self.cut_output(&text);
+            self.tell(answer, status, &last, |it| {
+                it.output = vec![output];
+                it.error = ends_early.then(|| "the answer of the model is incomplete".to_owned());
             });
         }
         self.show_state(answer, true);
@@ -317,28 +355,31 @@ impl WorkflowStep {
         answer.assembler.end_held(now, &mut answer.events);
         answer.headers.add_notes(&answer.record.notes);
         answer.send().await;
+        Ok(())
     }
 
-    /// Takes the fault with which the last node has failed.
-    pub(super) fn fail(mut self: Box<Self>, answer: &mut Answer<'_>, fault: &Fault) {
+    /// Takes the fault with which the last node has failed, and names the node in it.
+    pub(super) fn fail(mut self: Box<Self>, answer: &mut Answer<'_>, fault: &mut Fault) {
         if let Some(last) = self.run.definition.last().cloned() {
             let why = fault.client_message().into_owned();
-            self.tell(answer, NodeStatus::Failed, &last, |it| it.error = Some(why));
+            fault.message = format!("{} {}", self.failure_of(&last.id), fault.message);
+            self.tell(answer, NodeStatus::Failed, &last, |it| {
+                it.error = Some(why);
+            });
         }
         self.show_state(answer, true);
     }
-}
 
-/// A text that a node returns, not too long.
-fn cut_output(text: &str) -> String {
-    let end = text.floor_char_boundary(MAX_OUTPUT_BYTES);
-    match text.get(..end) {
-        Some(begin) if end < text.len() => {
-            format!(
-                "{begin}\n[The rest of this text, {} bytes, is left out.]",
-                text.len() - end
-            )
+    /// A text that a node returns, not too long.
+    fn cut_output(&self, text: &str) -> String {
+        let room = MAX_RUN_BYTES.saturating_sub(self.run.progress.output_bytes());
+        let end = text.floor_char_boundary(MAX_OUTPUT_BYTES.min(room));
+        match text.get(..end) {
+            Some(begin) if end < text.len() => {
+                let rest = text.len() - end;
+                format!("{begin}\n[The rest of this text, {rest} bytes, is left out.]")
+            }
+            _ => text.to_owned(),
         }
-        _ => text.to_owned(),
     }
 }

@@ -3,10 +3,12 @@
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::cited_source::CitedSource;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::responses::request::TurnSource;
+use adapters::tools::ProxyTool;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -93,13 +95,15 @@ pub(super) fn withheld(
     calls.collect()
 }
 
-/// Runs the calls of a node.
+/// Runs the calls of a node. Those of tools take at most the time `most`; that of a model is a turn
+/// with a limit of its own.
 pub(super) fn run(
     ctx: &TurnContext,
     runner: Arc<dyn ToolRunner>,
     session: String,
     id: String,
     calls: Vec<WithheldCall>,
+    most: Duration,
 ) -> NodeFuture<'_> {
     Box::pin(async move {
         let source = TurnSource::new(NODE_REQUEST.to_owned());
@@ -107,7 +111,9 @@ pub(super) fn run(
             Ok(turn) => runner.begin(ctx, &turn, &session),
             Err(fault) => return EndedNode::failed(&id, fault.client_message().into_owned()),
         };
-        let ended = calls.into_iter().map(|call| end_call(ctx, &*tools, call));
+        let ended = calls
+            .into_iter()
+            .map(|call| end_call(ctx, &*tools, call, most));
         EndedNode {
             calls: join_all(ended).await,
             id,
@@ -116,9 +122,17 @@ pub(super) fn run(
     })
 }
 
-async fn end_call(ctx: &TurnContext, tools: &dyn TurnTools, call: WithheldCall) -> EndedNodeCall {
+async fn end_call(
+    ctx: &TurnContext,
+    tools: &dyn TurnTools,
+    call: WithheldCall,
+    most: Duration,
+) -> EndedNodeCall {
     let shown = tools.shown(&call);
-    let effect = tools.effect(&call.name);
+    let mut effect = tools.effect(&call.name);
+    if call.name != ProxyTool::WORKFLOW_AGENT {
+        effect.timeout = effect.timeout.min(most);
+    }
     let run = || tools.run(ctx, &call);
     let (result, times) = run_call(ctx, &call, effect, shown.as_ref(), run).await;
     EndedNodeCall {

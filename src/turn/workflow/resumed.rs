@@ -1,5 +1,6 @@
 //! A run that an earlier process has begun, and that goes on in this one.
 
+use adapters::responses::assembler::QUEUE_EVENTS;
 use adapters::workflow::{NodeProgress, NodeStatus, WorkflowRun};
 
 /// What is known of a background response that goes on after a restart. Made from the log of its
@@ -17,9 +18,14 @@ pub struct ResumedResponse {
 }
 
 /// How often a node begins, because the server ended each time, until it is given up.
-const MAX_STARTS: usize = 3;
+const MAX_STARTS: usize = 5;
 
 impl ResumedResponse {
+    /// Whether the answer had begun when the process ended.
+    pub(in crate::turn) fn has_begun(&self) -> bool {
+        self.sequence > QUEUE_EVENTS
+    }
+
     /// A node that was running each time the server ended, and too often for another try.
     pub(in crate::turn) fn worn_out(&self) -> Option<String> {
         let has_status = |node: &&NodeProgress| node.status == NodeStatus::Running;

@@ -103,7 +103,7 @@ kind = "write"
 prompt = "BOTH: [{{one}}] [{{two}}]"
 "#;
     let player = player(PlayerWire::Chat).await;
-    // Each waits until both were asked.
+    // The other one is asked meanwhile.
     player.push(kit::player::ScriptedAnswer {
         head_delay_ms: 300,
         ..to("ONE", json!([{"text": "1"}]))
@@ -118,7 +118,16 @@ prompt = "BOTH: [{{one}}] [{{two}}]"
     player.push(to("BOTH", json!([{"text": "done"}])));
     let setup = with_workflows(Setup::new(), &[("wf_two", TWO)]);
     let proxy = Proxy::start_with(&player, setup).await;
-    let response = proxy.stream(&run("wf_two", &json!({}), "x")).await.response;
+    let stream = proxy.stream(&run("wf_two", &json!({}), "x")).await;
+    let first: Vec<&str> = stream.events[2..4]
+        .iter()
+        .map(|(kind, _)| kind.as_str())
+        .collect();
+    assert_eq!(
+        first, ["response.workflow.node.started"; 2],
+        "both begin before one ends"
+    );
+    let response = stream.response;
     assert_eq!(response["status"], "completed", "{response}");
     let expected = ["one completed", "two failed", "both completed"];
     assert_eq!(statuses(&response), expected);

@@ -77,7 +77,7 @@ use crate::turn::Turn;
 const MAX_OPENED: usize = 20_000;
 
 /// The number of events that [`Assembler::queue`] writes.
-const QUEUE_EVENTS: u64 = 2;
+pub const QUEUE_EVENTS: u64 = 2;
 
 /// The most pages of earlier answers that an answer may cite: the newest.
 const MAX_KNOWN_SOURCES: usize = 500;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::super::event_buffer::EventBuffer;
 use super::{Assembler, RoundItem};
+use crate::event::Finish;
 use crate::json;
 
 /// What an item has of the text of a message.
@@ -65,6 +66,14 @@ impl Assembler {
         out.item_added(&position, &item);
         out.item_done(&position, item);
         position.id
+    }
+
+    /// Whether the answer has ended early, at a limit for example, and its terminal event is held
+    /// back.
+    pub fn ends_early(&self) -> bool {
+        self.round
+            .awaits_end
+            .is_some_and(|finish| finish != Finish::Stop)
     }
 
     /// The text of the messages of this round.

@@ -33,10 +33,10 @@ fn the_workflows_of_a_folder_are_read() {
 #[test]
 fn what_is_no_workflow_is_told() {
     for (path, text, says) in [
-        ("one.toml", WORKFLOW, "one.toml is no workflow"),
-        ("wf_.toml", WORKFLOW, "wf_.toml is no workflow"),
-        ("wf_a b.toml", WORKFLOW, "is no workflow"),
-        ("wf_a.toml/x", WORKFLOW, "wf_a.toml is no workflow"),
+        ("one.toml", WORKFLOW, "one.toml is not a workflow"),
+        ("wf_.toml", WORKFLOW, "wf_.toml is not a workflow"),
+        ("wf_a b.toml", WORKFLOW, "is not a workflow"),
+        ("wf_a.toml/x", WORKFLOW, "wf_a.toml is not a workflow"),
         ("wf_a.toml", "nodes = ", "workflows/wf_a.toml:1: "),
         ("wf_a.toml", "description = \"x\"", "missing field `nodes`"),
         ("wf_a.toml", &" ".repeat(262_145), "at most 256 KiB"),
