@@ -179,7 +179,7 @@ row streams "a turn is tried again after content" src/turn/engine/reading.rs \
   it a_turn_is_never_retried_after_content
 
 row durability "the terminal event is written before the response" src/jobs/log.rs \
-  's/if events.is_ending || events.written/if events.written/' \
+  's/if events.is_ending || !has_events/if !has_events/' \
   lib the_last_events_are_written_with_the_response
 row durability "the last events are not written" src/jobs/log.rs \
   's/webhooks, response, batch, false).await {/webhooks, response, EventBatch::default(), false).await {/' \

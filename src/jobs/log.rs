@@ -545,6 +545,28 @@ pub(super) mod tests {
         assert!((251..=501).contains(&waited), "{waited} ms");
     }
 
+    /// Promise: Events that arrive while others are being written wait for that: each is written
+    /// once, in its order.
+    #[tokio::test]
+    async fn writes_follow_one_another() {
+        let test = TestLog::new().await;
+        for round in 0..20 {
+            test.append(&format!("{round} first"));
+            let first = test.log.write(ToolChanges::default());
+            let second = async {
+                test.append(&format!("{round} second"));
+                test.log.write(ToolChanges::default()).await
+            };
+            let (first, second) = tokio::join!(first, second);
+            first.and(second).unwrap();
+        }
+        let written = test.written().await;
+        let expected: Vec<String> = (0..20)
+            .flat_map(|round| [format!("{round} first"), format!("{round} second")])
+            .collect();
+        assert_eq!(written.lines().collect::<Vec<_>>(), expected);
+    }
+
     #[tokio::test]
     async fn the_last_events_are_written_with_the_response() {
         let test = TestLog::new().await;

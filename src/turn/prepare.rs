@@ -512,12 +512,22 @@ pub(super) fn failed_request(
         return None;
     }
     let ResponseIdentity { id, created_at } = ctx.response_identity();
-    let mut assembler = Assembler::without_request(&id, created_at, ctx.caller.codex);
+    let codex = ctx.caller.codex;
+    let mut assembler = Assembler::without_request(&id, created_at, codex);
+    let source = TurnSource::new(if ctx.job.is_some() { body } else { "" }.to_owned());
+    if let Ok(turn) = source.read() {
+        // The response was stored when its request was taken, and repeats that.
+        let settings = AssemblerSettings::for_turn(&turn, codex, AnswerParams::default());
+        assembler = Assembler::for_turn(&turn, &id, created_at, settings);
+        assembler.set_stored(true, &mut EventBuffer::default());
+    }
     if let Some(job) = &ctx.job {
         let resumed = job.resumed.lock().take();
         let resumed = resumed.filter(ResumedResponse::has_begun);
         if let Some(mut run) = WorkflowRun::read(body) {
-            resumed.iter().for_each(|resumed| resumed.apply(&mut run));
+            if let Some(resumed) = &resumed {
+                resumed.apply(&mut run);
+            }
             let state = run.progress.state(&run.id, &run.definition, true);
             assembler.set_workflow_state(&state.to_string());
         }

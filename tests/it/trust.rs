@@ -16,7 +16,7 @@ use crate::proxy::{Proxy, Setup, write};
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
-const COMMANDS: [(&str, bool); 37] = [
+const COMMANDS: [(&str, bool); 41] = [
     ("serve", true),
     ("check", true),
     ("schema", false),
@@ -46,6 +46,10 @@ const COMMANDS: [(&str, bool); 37] = [
     ("jobs show resp_0", false),
     ("jobs cancel resp_0", false),
     ("jobs tail resp_0", false),
+    ("workflows list", false),
+    ("workflows show wf_deep_research", false),
+    ("workflows run wf_deep_research x", false),
+    ("workflows answer resp_0 --refuse", false),
     ("store stats", false),
     ("store check", false),
     ("store backup copy.sqlite", false),

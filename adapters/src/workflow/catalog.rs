@@ -54,8 +54,8 @@ impl WorkflowCatalog {
     }
 
     /// The request as one of the workflow that its `prompt` names; `None` if it names none. It has
-    /// at most `max_bytes` bytes. What only this server may write into a body is taken out. An id of
-    /// a template is none of a workflow that is missing.
+    /// at most `max_bytes` bytes. What only this server may write into a body is taken out. The id
+    /// of a template is not that of a missing workflow.
     pub fn expand(
         &self,
         body: &str,

@@ -200,3 +200,27 @@ fn events_have_what_became_of_a_node() {
         None
     );
 }
+
+#[test]
+fn decisions_are_those_that_the_model_has_not_answered() {
+    let asks = json!({"type": "mcp_approval_request", "id": "mcpr_1", "name": "x"});
+    let decided = json!({
+        "type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": true,
+    });
+    let asked = json!({"role": "user", "content": "Go on."});
+    let called = json!({"type": "mcp_call", "approval_request_id": "mcpr_1"});
+    let answered = json!({"role": "assistant", "content": "Done."});
+    for (input, found) in [
+        (json!([asks, decided]), 1),
+        (json!([asked, asks, decided]), 1),
+        (json!([asks, decided, called, answered, asked]), 0),
+        (json!([asks, decided, answered, asked]), 0),
+        (json!("mcp_approval_response"), 0),
+    ] {
+        let decisions = decisions(&json!({"input": input}).to_string());
+        assert_eq!(decisions.approvals.len(), found, "{input}");
+        assert_eq!(decisions.prompt, None);
+    }
+    let again = json!({"input": [decided], "prompt": {"id": "wf_x"}}).to_string();
+    assert_eq!(decisions(&again).prompt.as_deref(), Some("wf_x"));
+}

@@ -4,9 +4,9 @@ use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::{TRIP, asked, provider, run, start, statuses, text, to, with_workflows};
-use crate::faults::player;
+use crate::faults::{answer, player};
 use crate::mcp_servers::kinds;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, Setup, write};
 use crate::stored::background::{begin_body, ended, path_of};
 use crate::stored::{killed, restarted};
 use crate::web_search::web::call;
@@ -243,4 +243,60 @@ async fn a_run_is_cancelled_with_what_it_has_done() {
     assert_eq!(plan["output"], "weather");
     let proxy = killed(proxy, &setup).await;
     assert_eq!(ended(&proxy, &job).await, cancelled);
+}
+
+/// Promise: Only workflows go on after a restart: another background response ends as failed, also
+/// if its request has the words of a workflow.
+#[kit::test]
+async fn only_workflows_go_on() {
+    for text in [r"\u0060code\u0060", r#"{\"respondent_workflow\": 1}"#] {
+        let player = player(PlayerWire::Chat).await;
+        player.push(answer(json!([{"text": "Half"}, {"stall": true}])));
+        let setup = Setup::new();
+        let proxy = Proxy::start_with(&player, setup.clone()).await;
+        let body = format!(
+            r#"{{"model":"up/m","input":"{text}","background":true,"metadata":{{"respondent_workflow":"x"}}}}"#
+        );
+        let queued = proxy.post_bytes(body, &[]).await;
+        let job: Value = serde_json::from_str(&queued.body).unwrap();
+        player.wait_requests(1).await;
+        let proxy = killed(proxy, &setup).await;
+        let response = ended(&proxy, &job).await;
+        assert_eq!(response["status"], "failed", "{response}");
+        assert_eq!(player.requests().len(), 1);
+    }
+}
+
+/// Promise: A run that cannot go on after a restart ends as failed, behind the events and with the
+/// items of before.
+#[kit::test]
+async fn a_run_that_cannot_go_on_ends_in_order() {
+    let player = provider(PlayerWire::Chat, &[("PLAN", json!([{"text": "weather"}]))]).await;
+    player.push(to("REPORT", json!([{"text": "Half"}, {"stall": true}])));
+    let (mut proxy, _setup, _engine) = start(&player, &[("wf_trip", TRIP)]).await;
+    let job = begin_body(&proxy, run("wf_trip", &json!({"place": "Ulm"}), "x")).await;
+    player.wait_requests(2).await;
+    proxy.kill().await;
+    proxy.wait_for_exit().await;
+    // The server does not search the web any more.
+    let without = Setup::new().wire_of(&player);
+    let config = without.config(&player.base_url());
+    write(proxy.folder.path(), "proxy-config.toml", &config);
+    let proxy = Proxy::start_in_folder(proxy.folder, &without).await;
+    let response = ended(&proxy, &job).await;
+    assert_eq!(response["status"], "failed", "{response}");
+    let message = response["error"]["message"].as_str().unwrap();
+    assert!(message.contains("set up [search]"), "{message}");
+    assert_eq!(kinds(&response)[0], "web_search_call");
+    assert_eq!(
+        response["workflow_state"]["nodes"]["plan"]["output"],
+        "weather"
+    );
+    let all = proxy.get(&format!("{}?stream=true", path_of(&job))).await;
+    let all = all.stream().events;
+    assert!(
+        all.iter()
+            .map(|(_, event)| number(event))
+            .eq(0..all.len() as u64)
+    );
 }
