@@ -18,7 +18,7 @@ use registry::Model;
 use serde_json::value::RawValue;
 use strum::EnumString;
 
-pub use self::approvals::ApprovalCall;
+pub use self::approvals::{APPROVAL_NOT_FOUND, ApprovalCall};
 pub(crate) use self::item_fields::ItemFields;
 use crate::cited_source::CitedSource;
 use crate::content::MessageContent;

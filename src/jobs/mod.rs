@@ -22,4 +22,3 @@ mod viewer;
 mod webhooks;
 
 pub use queue::{CancelOutcome, JobCounts, JobQueue};
-pub use webhooks::ApprovalRequest;

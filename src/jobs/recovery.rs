@@ -53,10 +53,10 @@ impl SharedQueue {
         let Some(job) = self.store.unfinished_job(owner, id).await? else {
             return Ok(());
         };
+        if let Some(run) = WorkflowRun::read(&job.request) {
+            return self.resume(job, run).await;
+        }
         match job.state {
-            JobState::Queued | JobState::Running if WorkflowRun::read(&job.request).is_some() => {
-                self.resume(job).await
-            }
             JobState::Queued => self.wait_again(job).await,
             JobState::Running | JobState::Ended => self.end_interrupted(job).await,
         }
@@ -75,29 +75,33 @@ impl SharedQueue {
 
     /// Lets a workflow go on where its events on the disk end. What was open there is closed with
     /// what was written of it.
-    async fn resume(self: &Arc<Self>, job: CountedValue<UnfinishedJob>) -> Result<(), StoreError> {
+    async fn resume(
+        self: &Arc<Self>,
+        job: CountedValue<UnfinishedJob>,
+        run: WorkflowRun,
+    ) -> Result<(), StoreError> {
         let mut resumed = ResumedResponse::default();
         let mut open = OpenLogItem::default();
         let mut memory = self.memory.of_owner(&job.owner).share(MemoryKind::Answers);
         let mut bytes: usize = 0;
-        let mut last_events = Vec::new();
+        let mut to_remember = Vec::new();
         self.each_event(&job, |event| {
             resumed.sequence += 1;
             open.take(event);
             let item = finished_item(event.as_bytes()).map(|item| (item_id_of(&item), item));
             let node = node_of_event(event);
-            if item.is_some() || node.is_some() || event.contains("output_item.added") {
+            if item.is_some() || node.is_some() {
                 bytes = bytes.saturating_add(event.len());
                 memory.set(bytes.saturating_mul(3));
-                last_events.push(event.to_owned());
+                to_remember.push(event.to_owned());
             }
             resumed.items.extend(item);
             resumed.nodes.extend(node);
         })
         .await?;
-        let workflow = WorkflowRun::read(&job.request).map(|run| run.progress);
-        let log = self.log_of(&job, resumed.sequence).after_restarts(workflow);
-        for event in &last_events {
+        let log = self.log_of(&job, resumed.sequence);
+        let log = log.after_restarts(Some(run.progress));
+        for event in &to_remember {
             log.remember(event);
         }
         let mut closing = EventBuffer::default();

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use adapters::cited_source::CitedSource;
+use adapters::responses::answered_item::AnsweredItem;
 use adapters::responses::assembler::{HostedItem, WithheldCall};
 use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
@@ -138,7 +139,7 @@ struct NodeAnswer {
     status: String,
     error: Option<NodeAnswerError>,
     incomplete_details: Option<NodeIncompleteAnswer>,
-    output: Vec<NodeAnswerItem>,
+    output: Vec<AnsweredItem>,
 }
 
 #[derive(Deserialize)]
@@ -149,29 +150,6 @@ struct NodeAnswerError {
 #[derive(Deserialize)]
 struct NodeIncompleteAnswer {
     reason: String,
-}
-
-#[derive(Deserialize)]
-struct NodeAnswerItem {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    content: Vec<NodeAnswerPart>,
-}
-
-#[derive(Deserialize)]
-struct NodeAnswerPart {
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    annotations: Vec<NodeAnswerCitation>,
-}
-
-#[derive(Deserialize)]
-struct NodeAnswerCitation {
-    url: Option<String>,
-    #[serde(default)]
-    title: String,
 }
 
 impl NodeAnswer {
@@ -192,12 +170,8 @@ impl NodeAnswer {
             }
             _ => return Err(self.error()),
         }
-        let messages = self
-            .output
-            .into_iter()
-            .filter(|item| item.kind == "message");
         let (mut text, mut sources) = (String::new(), Vec::new());
-        for part in messages.flat_map(|item| item.content) {
+        for part in AnsweredItem::parts_of_messages(self.output) {
             text.push_str(&part.text);
             let cited = part.annotations.into_iter();
             sources.extend(cited.filter_map(|citation| {

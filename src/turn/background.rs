@@ -87,6 +87,14 @@ pub struct BackgroundJob {
 }
 
 impl BackgroundJob {
+    /// Takes what an earlier process has done of the answer, if it had begun.
+    pub(super) fn take_resumed(&self) -> Option<ResumedResponse> {
+        self.resumed
+            .lock()
+            .take()
+            .filter(ResumedResponse::has_begun)
+    }
+
     /// The job of a recorded answer that is replayed: no client reads its events.
     pub(super) fn replayed() -> Self {
         Self {

@@ -105,8 +105,8 @@ pub use tool_arguments::{
     from_object as tool_arguments_from_object, parse as parse_tool_arguments, whole_number,
 };
 pub use tool_runner::{
-    CallRecord, CallSource, ListFuture, McpTools, RecordedToolCall, ToolEffect, ToolFuture,
-    ToolResult, ToolRunner, TurnTools,
+    APPROVAL_SECONDS, CallRecord, CallSource, ListFuture, McpTools, RecordedToolCall, ToolEffect,
+    ToolFuture, ToolResult, ToolRunner, TurnTools,
 };
 pub use turn_memory::ReceivedBody;
 pub use workflow::ResumedResponse;

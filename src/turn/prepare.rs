@@ -12,12 +12,12 @@ use adapters::responses::request::{TurnSource, call_not_found};
 use adapters::tools::ProxyTool;
 use adapters::turn::Turn;
 use adapters::wire;
-use adapters::workflow::WorkflowRun;
+use adapters::workflow::{StateDetail, WorkflowRun};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::background::ResponseIdentity;
+use super::background::{BackgroundJob, ResponseIdentity};
 use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, CompactionTrigger};
 use super::context::TurnContext;
@@ -29,7 +29,7 @@ use super::received::LoadedParts;
 use super::routed_history::RoutedHistory;
 use super::shared::SharedState;
 use super::tool_runner::McpTools;
-use super::workflow::{ResumedResponse, WorkflowStep};
+use super::workflow::WorkflowStep;
 use crate::config::{ClientToolMode, Config};
 use crate::responses::{BusyConversation, ConnectionTurn, LoadedHistory, StoredTurn};
 use crate::store::ToolRecord;
@@ -283,8 +283,7 @@ impl RoutedTurn<'_> {
         let mut assembler = self.assembler(&self.ctx.response_identity(), params);
         if let Some(run) = WorkflowRun::read(self.history.source.body()) {
             self.check_workflow(&run)?;
-            let state = run.progress.state(&run.id, &run.definition, false);
-            assembler.set_workflow_state(&state.to_string());
+            assembler.set_workflow_state(&run.snapshot().state(StateDetail::Brief));
         }
         Ok(FirstStep {
             assembler,
@@ -304,8 +303,7 @@ impl RoutedTurn<'_> {
         assembler.withhold_only(|name| !self.turn.tools.reads_artifacts(name));
         assembler.hold_every_end();
         let job = self.ctx.job.as_ref();
-        let resumed = job.and_then(|job| job.resumed.lock().take());
-        let resumed = resumed.filter(ResumedResponse::has_begun);
+        let resumed = job.and_then(BackgroundJob::take_resumed);
         if let Some(resumed) = &resumed {
             resumed.apply(&mut run);
             assembler.resume(resumed.sequence, resumed.items.clone());
@@ -331,7 +329,7 @@ impl RoutedTurn<'_> {
     /// Refuses a workflow that cannot run to its end.
     fn check_workflow(&self, run: &WorkflowRun) -> Result<(), Fault> {
         let id = &run.id;
-        if WorkflowStep::asks_a_person(run) && !self.is_stored {
+        if run.definition.asks_a_person() && !self.is_stored {
             let message = format!(
                 "The workflow '{id}' asks a person, and goes on with a later request: its response must be stored, so leave 'store' out, on a server that stores responses."
             );
@@ -513,29 +511,10 @@ pub(super) fn failed_request(
     }
     let ResponseIdentity { id, created_at } = ctx.response_identity();
     let codex = ctx.caller.codex;
-    let mut assembler = Assembler::without_request(&id, created_at, codex);
-    let source = TurnSource::new(if ctx.job.is_some() { body } else { "" }.to_owned());
-    if let Ok(turn) = source.read() {
-        // The response was stored when its request was taken, and repeats that.
-        let settings = AssemblerSettings::for_turn(&turn, codex, AnswerParams::default());
-        assembler = Assembler::for_turn(&turn, &id, created_at, settings);
-        assembler.set_stored(true, &mut EventBuffer::default());
-    }
-    if let Some(job) = &ctx.job {
-        let resumed = job.resumed.lock().take();
-        let resumed = resumed.filter(ResumedResponse::has_begun);
-        if let Some(mut run) = WorkflowRun::read(body) {
-            if let Some(resumed) = &resumed {
-                resumed.apply(&mut run);
-            }
-            let state = run.progress.state(&run.id, &run.definition, true);
-            assembler.set_workflow_state(&state.to_string());
-        }
-        match resumed {
-            Some(resumed) => assembler.resume(resumed.sequence, resumed.items),
-            None => assembler.continue_queued(),
-        }
-    }
+    let assembler = match &ctx.job {
+        Some(job) => job_assembler(job, body, &id, created_at, codex),
+        None => Assembler::without_request(&id, created_at, codex),
+    };
     Some(PreparedRequest {
         first_step: Step::Failed(fault.clone()),
         parts: AnswerParts {
@@ -550,6 +529,38 @@ pub(super) fn failed_request(
         stream: true,
         busy: None,
     })
+}
+
+/// An assembler that can only fail the response of a job, which repeats its request and has what an
+/// earlier process has done.
+fn job_assembler(
+    job: &BackgroundJob,
+    body: &str,
+    id: &str,
+    created_at: u64,
+    codex: bool,
+) -> Assembler {
+    let source = TurnSource::new(body.to_owned());
+    let mut assembler = match source.read() {
+        Ok(turn) => {
+            let settings = AssemblerSettings::for_turn(&turn, codex, AnswerParams::default());
+            Assembler::for_turn(&turn, id, created_at, settings)
+        }
+        Err(_) => Assembler::without_request(id, created_at, codex),
+    };
+    assembler.set_stored(true, &mut EventBuffer::default());
+    let resumed = job.take_resumed();
+    if let Some(mut run) = WorkflowRun::read(body) {
+        if let Some(resumed) = &resumed {
+            resumed.apply(&mut run);
+        }
+        assembler.set_workflow_state(&run.snapshot().state(StateDetail::Final));
+    }
+    match resumed {
+        Some(resumed) => assembler.resume(resumed.sequence, resumed.items),
+        None => assembler.continue_queued(),
+    }
+    assembler
 }
 
 /// Refuses a request that continues a response if it has the result of a call that neither of them

@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::context::TurnContext;
 use crate::store::NewSource;
 
+/// How long a person may take to approve something, in seconds.
+pub const APPROVAL_SECONDS: u64 = 24 * 60 * 60;
+
 /// The tools of the process. Part of the environment of a turn; a replay has one that returns what
 /// was recorded.
 pub trait ToolRunner: Send + Sync {

@@ -79,7 +79,7 @@ class Provider(http.server.ThreadingHTTPServer):
         """The server was killed while it was answered."""
 
 
-class Answer(http.server.BaseHTTPRequestHandler):
+class Answer(kills.Answer):
     server: Provider
 
     def do_POST(self):
@@ -101,13 +101,6 @@ class Answer(http.server.BaseHTTPRequestHandler):
                 time.sleep(0.01)
             self.chunk({}, "stop")
         self.wfile.write(b"data: [DONE]\n\n")
-
-    def chunk(self, delta: dict, finish=None):
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        self.wfile.write(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
-
-    def log_message(self, *_):
-        pass
 
 
 def pieces(asked: str) -> list[str]:

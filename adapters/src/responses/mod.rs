@@ -4,10 +4,12 @@
 //! `tool_choice`. [`assembler`] writes the events of the answer into an
 //! [`event_buffer::EventBuffer`]; [`response_object`] is the response around the output, with the
 //! parameters that `echo` repeats and what [`prompt_cache`] says of the prompt. [`client_event`]
-//! reads the messages of a WebSocket, [`prompt_templates`] fills in what the `prompt` of a request
+//! reads the messages of a WebSocket, [`answered_item`] the texts of an answer that was asked for
+//! here, [`prompt_templates`] fills in what the `prompt` of a request
 //! names, [`patch`] repairs the input of `apply_patch` calls, and [`compaction_response`] writes
 //! the answer of `POST /v1/responses/compact`.
 
+pub mod answered_item;
 pub mod assembler;
 pub mod client_event;
 pub mod compaction_response;

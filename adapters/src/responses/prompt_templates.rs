@@ -426,7 +426,7 @@ fn check_names(
 }
 
 /// The first names of a list, with commas between them.
-fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+pub(crate) fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let mut names = names.into_iter();
     let first: Vec<String> = names
         .by_ref()
@@ -443,7 +443,7 @@ fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
 }
 
 /// The beginning of a name that a client sent.
-fn shown(name: &str) -> String {
+pub(crate) fn shown(name: &str) -> String {
     name.chars().take(80).collect()
 }
 

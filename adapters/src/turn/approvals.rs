@@ -11,6 +11,9 @@ use crate::fault::Fault;
 use crate::json;
 use crate::members::Members;
 
+/// The code of the fault of an approval of what nobody has asked for, or asks for no more.
+pub const APPROVAL_NOT_FOUND: &str = "mcp_approval_request_not_found";
+
 /// A call that needs the approval of a person. Made when the model asks for it, and again when a
 /// turn begins whose history approves it and has no result of it: then it runs before the model is
 /// asked.
@@ -83,7 +86,7 @@ impl Turn<'_> {
                     "No 'mcp_approval_request' with the id '{id}' is in the input, or in what it continues: send it before the 'mcp_approval_response'."
                 );
                 let fault = Fault::invalid("input", message);
-                return Err(fault.with_code("mcp_approval_request_not_found"));
+                return Err(fault.with_code(APPROVAL_NOT_FOUND));
             };
             approved.push(ApprovalCall::new(id, request));
         }

@@ -1,6 +1,7 @@
 //! All workflows of a server, and what a request gets of the one that it names.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,20 +13,20 @@ use super::run::{MEMBER, WorkflowRun, prompt_json};
 use crate::fault::Fault;
 use crate::json;
 use crate::members::{Members, rewrite};
+use crate::responses::prompt_templates::{is_prompt_id, listed, shown};
+use crate::template_text::TemplateText;
 
 /// What the id of a workflow begins with.
 const ID_PREFIX: &str = "wf_";
-/// At most this many names are listed in a message.
-const MAX_LISTED: usize = 20;
 
 /// The workflows of a server, by id. Immutable once the configuration is loaded.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct WorkflowCatalog(BTreeMap<String, WorkflowDefinition>);
+pub struct WorkflowCatalog(BTreeMap<String, Arc<WorkflowDefinition>>);
 
 impl WorkflowCatalog {
     /// Adds a workflow, in place of one of the same id.
     pub fn add(&mut self, id: &str, definition: WorkflowDefinition) {
-        self.0.insert(id.to_owned(), definition);
+        self.0.insert(id.to_owned(), Arc::new(definition));
     }
 
     /// Whether there are none.
@@ -35,22 +36,20 @@ impl WorkflowCatalog {
 
     /// A workflow.
     pub fn get(&self, id: &str) -> Option<&WorkflowDefinition> {
-        self.0.get(id)
+        self.0.get(id).map(|definition| &**definition)
     }
 
     /// The workflows, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &WorkflowDefinition)> {
         self.0
             .iter()
-            .map(|(id, definition)| (id.as_str(), definition))
+            .map(|(id, definition)| (id.as_str(), &**definition))
     }
 
     /// Whether a text can be the id of a workflow: `wf_` and at least one more letter, digit, `-`
     /// or `_`.
     pub fn is_id(text: &str) -> bool {
-        text.len() > ID_PREFIX.len()
-            && text.starts_with(ID_PREFIX)
-            && crate::responses::prompt_templates::is_prompt_id(text)
+        text.len() > ID_PREFIX.len() && text.starts_with(ID_PREFIX) && is_prompt_id(text)
     }
 
     /// The request as one of the workflow that its `prompt` names; `None` if it names none. It has
@@ -93,8 +92,7 @@ impl WorkflowCatalog {
     }
 
     fn unknown(&self, id: &str) -> Fault {
-        let id: String = id.chars().take(80).collect();
-        let known = listed(self.0.keys());
+        let (id, known) = (shown(id), listed(self.0.keys()));
         let message = format!("Workflow '{id}' not found: this server has {known}.");
         Fault::invalid("prompt.id", message).with_code("prompt_not_found")
     }
@@ -103,7 +101,7 @@ impl WorkflowCatalog {
 /// The changes that make a request one of this workflow.
 fn expand(
     id: &str,
-    definition: &WorkflowDefinition,
+    definition: &Arc<WorkflowDefinition>,
     body: &Members<'_>,
     prompt: &Members<'_>,
 ) -> Result<Vec<(&'static str, Option<String>)>, Fault> {
@@ -118,7 +116,7 @@ fn expand(
     let variables = read_variables(id, definition, prompt, &input)?;
     let run = WorkflowRun {
         id: id.to_owned(),
-        definition: definition.clone(),
+        definition: Arc::clone(definition),
         variables,
         input,
         model: body.text("model").map(Into::into),
@@ -157,7 +155,7 @@ fn read_variables(
         format!("the variables {}", listed(&names))
     };
     for (name, value) in sent.iter() {
-        let shown: String = name.chars().take(80).collect();
+        let shown = shown(name);
         if !names.contains(name) {
             let message = format!(
                 "The workflow '{id}' has {known}, and the request has another one, '{shown}': leave it out."
@@ -188,7 +186,7 @@ fn read_variables(
 
 /// A default value, in which the input of the request may stand.
 fn filled_default(text: &str, input: &str) -> String {
-    let template = crate::template_text::TemplateText::new(text);
+    let template = TemplateText::new(text);
     let value = |name: &str| if name == INPUT { input } else { "" };
     let filled = template.fill(usize::MAX, |name| value(name).to_owned().into());
     filled.unwrap_or_default()
@@ -228,21 +226,5 @@ fn input_text(body: &Members<'_>) -> String {
             texts.join("\n")
         }
         None => String::new(),
-    }
-}
-
-/// The first names of a list, with commas between them.
-fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let mut names = names.into_iter();
-    let first: Vec<String> = names
-        .by_ref()
-        .take(MAX_LISTED)
-        .map(|name| format!("'{}'", name.as_ref()))
-        .collect();
-    let more = names.count();
-    match (first.is_empty(), more) {
-        (true, _) => "none".to_owned(),
-        (false, 0) => first.join(", "),
-        (false, more) => format!("{} and {more} more", first.join(", ")),
     }
 }

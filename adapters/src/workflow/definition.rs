@@ -222,6 +222,11 @@ impl WorkflowDefinition {
         self.nodes.last()
     }
 
+    /// Whether nodes wait for a person.
+    pub fn asks_a_person(&self) -> bool {
+        self.nodes.iter().any(|node| node.kind == NodeKind::Approve)
+    }
+
     /// Whether nodes search the web, or open its pages.
     pub fn uses_the_web(&self) -> bool {
         let mut nodes = self.nodes.iter();

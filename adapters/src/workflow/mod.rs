@@ -21,7 +21,9 @@ mod tests;
 
 pub use catalog::WorkflowCatalog;
 pub use definition::{NodeKind, WorkflowDefinition, WorkflowNode};
-pub use progress::{NodeProgress, NodeStatus, WorkflowProgress, node_of_event};
+pub use progress::{
+    NodeProgress, NodeStatus, StateDetail, WorkflowProgress, WorkflowSnapshot, node_of_event,
+};
 pub use run::{
     APPROVAL_LABEL, WorkflowApproval, WorkflowDecisions, WorkflowRun, continued, decisions,
 };

@@ -1,5 +1,7 @@
 //! What became of the nodes of a run, and which of them may run next.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -14,7 +16,7 @@ const NODE_EVENT: &str = "{\"type\":\"response.workflow.node.";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct WorkflowProgress {
-    nodes: Vec<NodeProgress>,
+    nodes: Vec<Arc<NodeProgress>>,
 }
 
 /// What became of a node that has begun, or was skipped.
@@ -57,8 +59,6 @@ pub enum NodeStatus {
     Refused,
     /// It was left out, because a node that it needs was refused or left out.
     Skipped,
-    /// It ran when the answer was ended, by a cancellation for example. No event tells of it.
-    Stopped,
 }
 
 impl NodeStatus {
@@ -71,7 +71,6 @@ impl NodeStatus {
             Self::Failed => "response.workflow.node.failed",
             Self::Refused => "response.workflow.node.refused",
             Self::Skipped => "response.workflow.node.skipped",
-            Self::Stopped => "response.workflow.node.stopped",
         }
     }
 }
@@ -124,6 +123,7 @@ impl WorkflowProgress {
 
     /// Takes what became of a node.
     pub fn put(&mut self, node: NodeProgress) {
+        let node = Arc::new(node);
         match self.nodes.iter_mut().find(|known| known.id == node.id) {
             Some(known) => *known = node,
             None => self.nodes.push(node),
@@ -132,25 +132,14 @@ impl WorkflowProgress {
 
     /// What became of a node, if it has begun.
     pub fn of(&self, id: &str) -> Option<&NodeProgress> {
-        self.nodes.iter().find(|node| node.id == id)
+        let node = self.nodes.iter().find(|node| node.id == id);
+        node.map(|node| &**node)
     }
 
     /// The bytes of what the nodes have returned.
     pub fn output_bytes(&self) -> usize {
         let texts = self.nodes.iter().flat_map(|node| &node.output);
         texts.map(String::len).sum()
-    }
-
-    /// The same if it ends now: nodes that run are stopped.
-    #[must_use]
-    pub fn stopped(&self) -> Self {
-        let mut stopped = self.clone();
-        for node in &mut stopped.nodes {
-            if node.status == NodeStatus::Running {
-                node.status = NodeStatus::Stopped;
-            }
-        }
-        stopped
     }
 
     /// The pages that the nodes have found or read.
@@ -160,7 +149,8 @@ impl WorkflowProgress {
 
     /// The nodes that have this status.
     pub fn with_status(&self, status: NodeStatus) -> impl Iterator<Item = &NodeProgress> {
-        self.nodes.iter().filter(move |node| node.status == status)
+        let nodes = self.nodes.iter().map(|node| &**node);
+        nodes.filter(move |node| node.status == status)
     }
 
     /// Nodes that had begun and have not ended begin again, unless they may not: the first of those
@@ -243,35 +233,14 @@ impl WorkflowProgress {
                 NodeStatus::Running
                 | NodeStatus::AwaitingApproval
                 | NodeStatus::Refused
-                | NodeStatus::Skipped
-                | NodeStatus::Stopped,
+                | NodeStatus::Skipped,
             )
             | None => false,
         }
     }
 
-    /// The `workflow_state` of a response: the workflow, what became of each of its nodes, and in
-    /// which order they began. Without `outputs` it stays small.
-    pub fn state(&self, id: &str, definition: &WorkflowDefinition, outputs: bool) -> Value {
-        let mut nodes = Map::new();
-        for node in &definition.nodes {
-            let mut state = Map::new();
-            state.insert("kind".to_owned(), json!(node.kind));
-            state.insert("status".to_owned(), "pending".into());
-            if node.optional {
-                state.insert("optional".to_owned(), true.into());
-            }
-            nodes.insert(node.id.clone(), state.into());
-        }
-        let mut state = Map::new();
-        state.insert("workflow".to_owned(), id.into());
-        state.insert("nodes".to_owned(), nodes.into());
-        self.write_to(&mut state, outputs);
-        state.into()
-    }
-
     /// Writes what became of the nodes to a `workflow_state`.
-    pub fn write_to(&self, state: &mut Map<String, Value>, outputs: bool) {
+    pub fn write_to(&self, state: &mut Map<String, Value>, detail: StateDetail) {
         let mut failed = Value::Null;
         let nodes = state.get_mut("nodes").and_then(Value::as_object_mut);
         if let Some(nodes) = nodes {
@@ -279,7 +248,7 @@ impl WorkflowProgress {
                 let Some(node) = nodes.get_mut(&known.id).and_then(Value::as_object_mut) else {
                     continue;
                 };
-                known.write_to(node, outputs);
+                known.write_to(node, detail);
                 if known.status == NodeStatus::Failed && !node.contains_key("optional") {
                     failed = known.id.as_str().into();
                 }
@@ -290,10 +259,14 @@ impl WorkflowProgress {
             nodes.map(|node| node.id.as_str()).collect::<Vec<_>>()
         };
         let order: Vec<&str> = self.nodes.iter().map(|node| node.id.as_str()).collect();
+        let current = match detail {
+            StateDetail::Brief | StateDetail::Full => ids(NodeStatus::Running),
+            StateDetail::Final => Vec::new(),
+        };
         let waiting = ids(NodeStatus::AwaitingApproval);
         for (name, value) in [
             ("order", json!(order)),
-            ("current", json!(ids(NodeStatus::Running))),
+            ("current", json!(current)),
             ("awaiting_approval", json!(waiting.first())),
             ("failed_node", failed),
         ] {
@@ -302,17 +275,66 @@ impl WorkflowProgress {
     }
 }
 
+/// How much a `workflow_state` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateDetail {
+    /// No outputs, so that events stay small.
+    Brief,
+    /// The outputs as well.
+    Full,
+    /// The same of an answer that has ended: nodes that were running are `stopped`.
+    Final,
+}
+
 impl NodeProgress {
-    fn write_to(&self, state: &mut Map<String, Value>, outputs: bool) {
+    fn write_to(&self, state: &mut Map<String, Value>, detail: StateDetail) {
         let mut set = |name: &str, value: Value| state.insert(name.to_owned(), value);
-        set("status", json!(self.status));
+        let is_stopped = self.status == NodeStatus::Running && detail == StateDetail::Final;
+        set(
+            "status",
+            if is_stopped {
+                "stopped".into()
+            } else {
+                json!(self.status)
+            },
+        );
         set("started_at", self.started_at.into());
         set("ended_at", self.ended_at.into());
-        if outputs && !self.output.is_empty() {
+        if detail != StateDetail::Brief && !self.output.is_empty() {
             set("output", self.output.join("\n\n").into());
         }
         if let Some(error) = &self.error {
             set("error", error.as_str().into());
         }
+    }
+}
+
+/// A workflow and what became of its nodes at one moment. Made of a run; cheap to copy.
+#[derive(Clone, Debug)]
+pub struct WorkflowSnapshot {
+    pub(super) id: String,
+    pub(super) definition: Arc<WorkflowDefinition>,
+    pub(super) progress: WorkflowProgress,
+}
+
+impl WorkflowSnapshot {
+    /// The `workflow_state` of a response, as JSON: the workflow, what became of each of its nodes,
+    /// and in which order they began.
+    pub fn state(&self, detail: StateDetail) -> String {
+        let mut nodes = Map::new();
+        for node in &self.definition.nodes {
+            let mut state = Map::new();
+            state.insert("kind".to_owned(), json!(node.kind));
+            state.insert("status".to_owned(), "pending".into());
+            if node.optional {
+                state.insert("optional".to_owned(), true.into());
+            }
+            nodes.insert(node.id.clone(), state.into());
+        }
+        let mut state = Map::new();
+        state.insert("workflow".to_owned(), self.id.as_str().into());
+        state.insert("nodes".to_owned(), nodes.into());
+        self.progress.write_to(&mut state, detail);
+        Value::Object(state).to_string()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::definition::{INPUT, NodeKind, WorkflowDefinition, WorkflowNode};
 use super::node_text::{addresses, queries};
-use super::progress::WorkflowProgress;
+use super::progress::{NodeStatus, WorkflowProgress, WorkflowSnapshot};
 use crate::json;
 use crate::members::{Members, rewrite};
 use crate::template_text::{TemplatePiece, TemplateText};
@@ -33,12 +34,12 @@ pub struct WorkflowRun {
     /// The id of the workflow.
     pub id: String,
     /// The workflow.
-    pub definition: WorkflowDefinition,
+    pub definition: Arc<WorkflowDefinition>,
     /// The values of all variables.
     pub variables: BTreeMap<String, String>,
     /// The text of the request's input.
     pub input: String,
-    /// The model of the nodes that name none.
+    /// The model that the request names.
     pub model: Option<String>,
     /// What an earlier response has done of it.
     #[serde(default)]
@@ -82,6 +83,15 @@ impl WorkflowRun {
         json!(self).to_string()
     }
 
+    /// The workflow and what became of its nodes so far.
+    pub fn snapshot(&self) -> WorkflowSnapshot {
+        WorkflowSnapshot {
+            id: self.id.clone(),
+            definition: Arc::clone(&self.definition),
+            progress: self.progress.clone(),
+        }
+    }
+
     /// The calls of a node before the last one. An error says why there are none.
     pub fn calls(&self, node: &WorkflowNode) -> Result<Vec<NodeCall>, String> {
         let max = node.max_calls();
@@ -123,8 +133,7 @@ impl WorkflowRun {
     /// The body of the request that a node sends to its model.
     fn agent_request(&self, node: &WorkflowNode) -> Result<String, String> {
         let mut body = node.parameters();
-        let model = self.model.as_deref().or(self.definition.model.as_deref());
-        if let Some(model) = model {
+        if let Some(model) = self.usual_model() {
             body.entry("model").or_insert_with(|| model.into());
         }
         if let Some(instructions) = &node.instructions {
@@ -136,7 +145,7 @@ impl WorkflowRun {
     }
 
     /// What a node asks its model.
-    pub fn prompt(&self, node: &WorkflowNode) -> Result<String, String> {
+    fn prompt(&self, node: &WorkflowNode) -> Result<String, String> {
         self.fill(node.prompt.as_deref().unwrap_or_default())
     }
 
@@ -152,15 +161,10 @@ impl WorkflowRun {
         Ok(message.to_string())
     }
 
-    /// What a person is asked to approve.
-    pub fn question(&self, node: &WorkflowNode) -> Result<String, String> {
-        self.fill(node.question.as_deref().unwrap_or_default())
-    }
-
     /// The answer if the last node is left out: what the nodes that were refused say of it.
     pub fn refusal(&self) -> Result<String, String> {
         let mut texts = Vec::new();
-        for refused in self.progress.with_status(super::NodeStatus::Refused) {
+        for refused in self.progress.with_status(NodeStatus::Refused) {
             let node = self.definition.node(&refused.id);
             let text = node.and_then(|node| node.refused.as_deref());
             texts.push(match text {
@@ -176,7 +180,7 @@ impl WorkflowRun {
 
     /// The arguments of an item that asks a person, as JSON.
     pub fn approval_arguments(&self, node: &WorkflowNode) -> Result<String, String> {
-        let question = self.question(node)?;
+        let question = self.fill(node.question.as_deref().unwrap_or_default())?;
         Ok(json!({"workflow": self.id, "question": question}).to_string())
     }
 
@@ -218,8 +222,8 @@ impl WorkflowRun {
         parts
     }
 
-    /// What the client asks for, where it sends no input: what continues the response knows it by
-    /// this.
+    /// The input of a request that sends none. Without it a conversation would not tell what the
+    /// answer was about.
     fn asked(&self) -> String {
         let given = self.variables.iter();
         let given = given.map(|(name, value)| {
@@ -236,50 +240,45 @@ impl WorkflowRun {
         body: &Members<'_>,
         prompt: String,
     ) -> Result<Vec<(&'static str, Option<String>)>, String> {
-        let mut changes = vec![
+        let mut changes = BTreeMap::from([
             (MEMBER, Some(self.to_json())),
             ("prompt", Some(prompt)),
             ("instructions", None),
             ("tools", None),
-        ];
+        ]);
         if body.present("input").is_none() {
-            changes.push(("input", Some(json::quoted(&self.asked()))));
+            changes.insert("input", Some(json::quoted(&self.asked())));
         }
-        let Some(last) = self.definition.last() else {
-            return Ok(changes);
-        };
-        if let Some(instructions) = &last.instructions {
-            let text = self.fill(instructions)?;
-            changes.push(("instructions", Some(json::quoted(&text))));
+        if let Some(model) = self.usual_model() {
+            changes.insert("model", Some(json::quoted(model)));
         }
-        let parameters = last.parameters();
-        for name in ["model", "reasoning", "max_output_tokens", "tools"] {
-            if let Some(value) = parameters.get(name) {
-                changes.push((name, Some(value.to_string())));
+        if let Some(last) = self.definition.last() {
+            if let Some(instructions) = &last.instructions {
+                let text = self.fill(instructions)?;
+                changes.insert("instructions", Some(json::quoted(&text)));
+            }
+            let parameters = last.parameters();
+            for name in ["model", "reasoning", "max_output_tokens", "tools"] {
+                if let Some(value) = parameters.get(name) {
+                    changes.insert(name, Some(value.to_string()));
+                }
             }
         }
-        let model = self.model.as_deref().or(self.definition.model.as_deref());
-        if last.model.is_none()
-            && let Some(model) = model
-        {
-            changes.push(("model", Some(json::quoted(model))));
-        }
-        // Of two changes of a member the later one counts.
-        let mut last_of: Vec<(&str, Option<String>)> = Vec::new();
-        for (name, value) in changes {
-            last_of.retain(|(known, _)| *known != name);
-            last_of.push((name, value));
-        }
-        Ok(last_of)
+        Ok(changes.into_iter().collect())
+    }
+
+    /// The model of the nodes that name none.
+    fn usual_model(&self) -> Option<&str> {
+        self.model.as_deref().or(self.definition.model.as_deref())
     }
 }
 
 /// What a request body decides on questions of workflows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkflowDecisions {
-    /// The id in its `prompt`, if it has one. Of another workflow a new run begins.
+    /// The id in its `prompt`, if it has one. If it is that of another workflow, a new run begins.
     pub prompt: Option<String>,
-    /// What a person has decided. What the model has answered already is left out.
+    /// What a person has decided. Decisions that an earlier response has acted on are left out.
     pub approvals: Vec<WorkflowApproval>,
 }
 
@@ -327,9 +326,7 @@ pub fn decisions(body: &str) -> WorkflowDecisions {
 
 /// The body of a request that goes on with a run that waits for a person.
 pub fn continued(body: &str, mut run: WorkflowRun, approval: WorkflowApproval) -> Option<String> {
-    let mut waiting = run
-        .progress
-        .with_status(super::NodeStatus::AwaitingApproval);
+    let mut waiting = run.progress.with_status(NodeStatus::AwaitingApproval);
     let node = waiting.next()?.id.clone();
     run.approval = Some(WorkflowApproval { node, ..approval });
     let members = Members::read(body)?;

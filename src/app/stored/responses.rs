@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use adapters::responses::request::TurnSource;
-use adapters::workflow::WorkflowProgress;
+use adapters::workflow::{StateDetail, WorkflowProgress};
 use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
 use serde::Deserialize;
@@ -99,7 +99,7 @@ fn with_workflow(response: String, progress: Option<WorkflowProgress>) -> String
         .get_mut("workflow_state")
         .and_then(Value::as_object_mut)
     {
-        Some(state) => progress.write_to(state, true),
+        Some(state) => progress.write_to(state, StateDetail::Full),
         None => return response,
     }
     object.to_string()

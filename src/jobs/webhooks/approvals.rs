@@ -12,7 +12,7 @@ const MAX_TEXT: usize = 128;
 /// A call that a person is asked to approve, without its arguments. Made of an
 /// `mcp_approval_request`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct ApprovalRequest {
+pub(super) struct ApprovalRequest {
     /// The id of the item, which the approval names.
     pub id: String,
     /// The name of the MCP server in the request.
@@ -31,7 +31,7 @@ struct ItemOfType<'i> {
 
 impl ApprovalRequest {
     /// The requests among the items of a response, each of which is JSON: the first 32.
-    pub fn of_items<'i>(items: impl Iterator<Item = &'i str>) -> Vec<Self> {
+    pub(super) fn of_items<'i>(items: impl Iterator<Item = &'i str>) -> Vec<Self> {
         let items = items.filter(|json| json.contains("mcp_approval_request"));
         let items = items.filter_map(|json| serde_json::from_str::<ItemOfType<'_>>(json).ok());
         let requests = items.filter(|item| item.kind == "mcp_approval_request");

@@ -36,7 +36,7 @@ use crate::log::SafeText;
 use crate::metrics::{Metrics, WebhookResult};
 use crate::store::{NewDelivery, NewResponse, Store, StoreError, WaitingDelivery};
 
-pub use approvals::ApprovalRequest;
+use approvals::ApprovalRequest;
 use attempt::{AttemptClients, FailedAttempt};
 use message::WebhookMessage;
 

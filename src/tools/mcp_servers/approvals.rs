@@ -10,10 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::target::PartsHash;
 use crate::store::{SessionRow, Store, StoreError};
-use crate::turn::ToolResult;
+use crate::turn::{APPROVAL_SECONDS, ToolResult};
 
-/// How long a call waits for an approval, in seconds.
-const MAX_AGE: u64 = 24 * 60 * 60;
 /// The most calls that are known in memory.
 const MAX_KNOWN: usize = 1_000;
 /// The longest result that is kept for a client that asks again, in bytes.
@@ -232,7 +230,7 @@ impl Approval {
                 "The call has run before, and its result is not known any more. It was not run again.",
             ),
             ApprovalState::Ended(Some(result)) => ClaimedCall::HasRun(result.clone()),
-            ApprovalState::Waiting if now.saturating_sub(self.asked) > MAX_AGE => {
+            ApprovalState::Waiting if now.saturating_sub(self.asked) > APPROVAL_SECONDS => {
                 ClaimedCall::NotRun(
                     "The call was not run: it was approved more than 24 hours after the user was asked. Call the tool again if it is still needed.",
                 )
@@ -292,8 +290,8 @@ mod tests {
     async fn an_approval_is_bound_to_its_call() {
         let asked_for = key("local", "s", "a");
         for (claimed, by, at, runs) in [
-            (call(), asked_for.clone(), NOW + MAX_AGE, true),
-            (call(), asked_for.clone(), NOW + MAX_AGE + 1, false),
+            (call(), asked_for.clone(), NOW + APPROVAL_SECONDS, true),
+            (call(), asked_for.clone(), NOW + APPROVAL_SECONDS + 1, false),
             (call(), key("other", "s", "a"), NOW, false),
             (call(), key("local", "t", "a"), NOW, false),
             (call(), key("local", "s", "b"), NOW, false),
@@ -319,7 +317,9 @@ mod tests {
             ..ToolResult::default()
         };
         approvals.end(&key, &result, NOW);
-        let again = approvals.claim(&key, &call(), NOW + 2 * MAX_AGE).await;
+        let again = approvals
+            .claim(&key, &call(), NOW + 2 * APPROVAL_SECONDS)
+            .await;
         assert_eq!(again, ClaimedCall::HasRun(Box::new(result)));
     }
 

@@ -12,6 +12,7 @@ use adapters::fault::Fault;
 use adapters::responses::assembler::{Assembler, ResponseStatus};
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::stop_flag::StopReason;
+use adapters::workflow::{StateDetail, WorkflowSnapshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Compaction, StreamTiming, ToolLoop};
@@ -51,8 +52,8 @@ pub(in crate::turn) struct Answer<'a> {
     pub(super) compaction: Option<Box<Compaction>>,
     /// The workflow whose last node is being answered.
     pub(in crate::turn) workflow: Option<Box<WorkflowStep>>,
-    /// What the response says of its workflow if it ends now, as JSON.
-    pub(in crate::turn) workflow_at_end: Option<String>,
+    /// The workflow that the answer runs, as it is now.
+    pub(in crate::turn) workflow_so_far: Option<WorkflowSnapshot>,
     pub(super) memory: TurnMemory,
     /// Joins pieces of text, if the answer runs in the background.
     pub(super) coalescer: Option<Box<Coalescer>>,
@@ -104,7 +105,7 @@ impl<'a> Answer<'a> {
             tools: parts.tools,
             compaction: parts.compaction,
             workflow: None,
-            workflow_at_end: None,
+            workflow_so_far: None,
             keeps_items: parts.keeps_items,
             stored: parts.stored,
             connection: parts.connection,
@@ -289,9 +290,10 @@ impl<'a> Answer<'a> {
         self.send().await;
     }
 
-    /// Sets what the response says at its end of a workflow that did not come to its own.
-    fn end_workflow(&mut self) {
-        if let Some(state) = self.workflow_at_end.take() {
+    /// Sets what the response says of its workflow when it ends, if it runs one.
+    pub(in crate::turn) fn show_end_of_workflow(&mut self) {
+        if let Some(workflow) = &self.workflow_so_far {
+            let state = workflow.state(StateDetail::Final);
             self.assembler.set_workflow_state(&state);
         }
     }
@@ -317,7 +319,7 @@ impl<'a> Answer<'a> {
     pub(super) async fn cancel(&mut self) {
         self.begin();
         self.flush_pieces().ok();
-        self.end_workflow();
+        self.show_end_of_workflow();
         self.assembler.cancel(&mut self.events);
         self.send().await;
     }
@@ -332,7 +334,7 @@ impl<'a> Answer<'a> {
         if self.streams() && (in_stream || self.ctx.job.is_some()) {
             self.begin();
             self.flush_pieces().ok();
-            self.end_workflow();
+            self.show_end_of_workflow();
             if let Some(workflow) = self.workflow.take() {
                 workflow.fail(self, &mut fault);
             }

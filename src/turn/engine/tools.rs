@@ -252,7 +252,7 @@ impl Answer<'_> {
                                 run_call(ctx, call, *effect, shown.as_ref(), not_run).await,
                             ))
                         }
-                        Err(fault) => self.check_may_fail(fault).map(|()| None),
+                        Err(fault) => self.stop_tools(tools, fault).map(|()| None),
                     };
                     let result = match result {
                         Ok(result) => result,
@@ -360,12 +360,15 @@ impl Answer<'_> {
         }
         match self.wait_with_heartbeat(result).await {
             Ok(result) => Ok(result),
-            Err(fault) => {
-                self.check_may_fail(fault)?;
-                tools.is_stopped = true;
-                Ok(None)
-            }
+            Err(fault) => self.stop_tools(tools, fault).map(|()| None),
         }
+    }
+
+    /// Lets no further call begin, because the answer has to end. Returns the fault if it may fail.
+    fn stop_tools(&self, tools: &mut ToolLoop, fault: Fault) -> Result<(), Fault> {
+        self.check_may_fail(fault)?;
+        tools.is_stopped = true;
+        Ok(())
     }
 
     /// Returns the fault, unless the client has a call of this round already: it may run it by now,

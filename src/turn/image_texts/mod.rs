@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use adapters::image_texts::{ImageTexts, TurnImage};
+use adapters::responses::answered_item::AnsweredItem;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
 use axum::body::Body;
@@ -15,7 +16,8 @@ use futures_util::future::join_all;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use memchr::memmem;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 pub(super) use self::known::KnownImages;
@@ -208,8 +210,10 @@ impl ReceivedRequest {
             return None;
         }
         let answer = Limited::new(response.into_body(), MAX_ANSWER).collect();
-        let answer: Value = serde_json::from_slice(&answer.await.ok()?.to_bytes()).ok()?;
-        let text = text_of(&answer);
+        let answer = answer.await.ok()?.to_bytes();
+        let answer: ImageAnswer = serde_json::from_slice(&answer).ok()?;
+        let parts = AnsweredItem::parts_of_messages(answer.output);
+        let text: String = parts.map(|part| part.text).collect();
         let text = text.trim();
         (!text.is_empty()).then(|| text.chars().take(MAX_CHARS).collect())
     }
@@ -234,15 +238,10 @@ fn ask(
     Box::pin(async move { respond(&service, request, body).await })
 }
 
-/// The text of an answer.
-fn text_of(response: &Value) -> String {
-    let items = response.pointer("/output").and_then(Value::as_array);
-    let parts = items.into_iter().flatten();
-    let parts = parts.filter_map(|item| item.pointer("/content")?.as_array());
-    let texts = parts
-        .flatten()
-        .filter_map(|part| part.pointer("/text")?.as_str());
-    texts.collect()
+/// What is read of a response.
+#[derive(Deserialize)]
+struct ImageAnswer {
+    output: Vec<AnsweredItem>,
 }
 
 /// Whether a request may have images. In texts the quotes are escaped, so few others have this.

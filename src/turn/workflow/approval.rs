@@ -7,6 +7,7 @@ use adapters::event::{Event, Finish, Fragment, Usage};
 use adapters::fault::{Fault, Kind};
 use adapters::json;
 use adapters::responses::assembler::HostedItem;
+use adapters::turn::APPROVAL_NOT_FOUND;
 use adapters::workflow::{
     APPROVAL_LABEL, NodeKind, NodeStatus, WorkflowApproval, WorkflowDecisions, WorkflowNode,
     WorkflowRun, continued, decisions,
@@ -18,14 +19,11 @@ use crate::responses::storage_fault;
 use crate::store::PausedRun;
 use crate::turn::engine::{Answer, Step};
 use crate::turn::service::Service;
+use crate::turn::tool_runner::APPROVAL_SECONDS;
 use crate::turn::turn_memory::ReceivedBody;
 
-/// How long a person may take to decide, in seconds.
-const APPROVAL_TIME: u64 = 24 * 60 * 60;
-/// The code of the fault of a decision that is no longer valid.
-const NOT_WAITING: &str = "mcp_approval_request_not_found";
-
-/// Makes a request that answers the question of a run go on with it. Returns whether it does.
+/// Rewrites the body of a request that answers the question of a run, so that it continues the run.
+/// Returns whether it did.
 pub(in crate::turn) async fn continued_run(
     service: &Service,
     owner: &Arc<str>,
@@ -56,7 +54,7 @@ pub(in crate::turn) async fn continued_run(
                 &format!("was answered before, in {by}"),
             ));
         }
-        if System.unix() > waiting.created.saturating_add(APPROVAL_TIME) {
+        if System.unix() > waiting.created.saturating_add(APPROVAL_SECONDS) {
             return Err(not_waiting(&decision, "is older than 24 hours"));
         }
         let Some(text) = continued(&body.text, run, decision) else {
@@ -73,16 +71,10 @@ fn not_waiting(decision: &WorkflowApproval, why: &str) -> Fault {
     let id: String = decision.request.chars().take(80).collect();
     let message =
         format!("The 'mcp_approval_request' '{id}' of a workflow {why}: run the workflow again.");
-    Fault::invalid("input", message).with_code(NOT_WAITING)
+    Fault::invalid("input", message).with_code(APPROVAL_NOT_FOUND)
 }
 
 impl WorkflowStep {
-    /// Whether some node of a workflow asks a person.
-    pub(in crate::turn) fn asks_a_person(run: &WorkflowRun) -> bool {
-        let mut nodes = run.definition.nodes.iter();
-        nodes.any(|node| node.kind == NodeKind::Approve)
-    }
-
     /// Takes what the person has decided, once.
     pub(super) async fn take_decision(&mut self, answer: &mut Answer<'_>) -> Result<(), Fault> {
         let Some(decision) = self.run.approval.clone() else {
@@ -151,7 +143,7 @@ impl WorkflowStep {
             answer
                 .assembler
                 .write_approval_request(asked, &arguments, &mut answer.events);
-        self.show_state(answer, true);
+        answer.show_end_of_workflow();
         self.run.approval = None;
         if let Some(stored) = &mut answer.stored {
             stored.paused = Some(PausedRun {

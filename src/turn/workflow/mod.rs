@@ -20,17 +20,18 @@ use std::sync::Arc;
 use adapters::cited_source::CitedSource;
 use adapters::fault::{Fault, Kind};
 use adapters::stop_flag::StopReason;
-use adapters::workflow::{NodeKind, NodeProgress, NodeStatus, WorkflowNode, WorkflowRun};
+use adapters::workflow::{
+    NodeKind, NodeProgress, NodeStatus, StateDetail, WorkflowNode, WorkflowRun,
+};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 pub(super) use approval::continued_run;
-use node::{EndedNode, NodeFuture};
+use node::{EndedNode, NodeCalls, NodeFuture};
 pub use resumed::ResumedResponse;
 
 use super::engine::{Answer, Step};
 use super::routed_history::RoutedHistory;
-use super::tool_runner::ToolRunner;
 
 /// The most nodes that run at the same time.
 const MAX_AT_ONCE: usize = 4;
@@ -65,27 +66,14 @@ impl WorkflowStep {
 
     /// Runs the nodes before the last one, and returns the step that follows.
     pub(super) async fn run(mut self: Box<Self>, answer: &mut Answer<'_>) -> Result<Step, Fault> {
-        self.show_state(answer, false);
+        self.show_state(answer);
         answer.open_stream().await;
-        if let Some(id) = self.worn_out.take() {
-            let why = "the server ended each time while it ran";
-            return Err(self.node_failed(answer, &id, why).await);
+        if let Some((id, why)) = self.why_not_resumed() {
+            return Err(self.node_failed(answer, &id, &why).await);
         }
-        if let Some(node) = self.run.progress.restart(&self.run.definition) {
-            let id = node.id.clone();
-            let why = "the server ended while it ran, and its tools may have had effects. Run the workflow again if they had none";
-            return Err(self.node_failed(answer, &id, why).await);
-        }
-        if let Some(failed) = self.run.progress.failed(&self.run.definition).cloned() {
-            let why = failed.error.unwrap_or_default();
-            return Err(self.node_failed(answer, &failed.id, &why).await);
-        }
-        let decided = self
-            .run
-            .approval
-            .as_ref()
-            .map(|approval| approval.node.as_str());
-        self.run.progress.ask_again(decided);
+        let decided = self.run.approval.as_ref();
+        let decided = decided.map(|approval| approval.node.clone());
+        self.run.progress.ask_again(decided.as_deref());
         self.take_decision(answer).await?;
         self.run_nodes(answer).await?;
         if let Some(waiting) = self.waiting_node() {
@@ -102,6 +90,21 @@ impl WorkflowStep {
             return Err(Fault::new(Kind::Internal, message));
         }
         self.run_last(answer, &last).await
+    }
+
+    /// The node for which a run that an earlier process has begun cannot go on, and the reason.
+    /// Otherwise nodes that were running begin again.
+    fn why_not_resumed(&mut self) -> Option<(String, String)> {
+        let (progress, definition) = (&mut self.run.progress, &self.run.definition);
+        if let Some(id) = self.worn_out.take() {
+            return Some((id, "the server ended each time while it ran".to_owned()));
+        }
+        if let Some(node) = progress.restart(definition) {
+            let why = "the server ended while it ran, and its tools may have had effects. Run the workflow again if they had none";
+            return Some((node.id.clone(), why.to_owned()));
+        }
+        let failed = progress.failed(definition)?;
+        Some((failed.id.clone(), failed.error.clone().unwrap_or_default()))
     }
 
     /// Runs all nodes that may run before the last one and need no person. If one fails, those that
@@ -151,7 +154,7 @@ impl WorkflowStep {
         }
     }
 
-    /// Leaves out the nodes that need one that was refused or left out.
+    /// Skips the nodes that need a node that was refused or skipped.
     fn skip_nodes(&mut self, answer: &mut Answer<'_>) {
         loop {
             let skipped = self.run.progress.to_skip(&self.run.definition);
@@ -214,7 +217,7 @@ impl WorkflowStep {
                 it.error = Some(error);
             });
         }
-        self.show_state(answer, true);
+        answer.show_end_of_workflow();
         answer.send().await;
         Fault::new(Kind::Internal, format!("{} {why}.", self.failure_of(id)))
     }
@@ -240,8 +243,7 @@ impl WorkflowStep {
             NodeStatus::Completed
             | NodeStatus::Failed
             | NodeStatus::Refused
-            | NodeStatus::Skipped
-            | NodeStatus::Stopped => known.unwrap_or_else(begun).ended(status, now),
+            | NodeStatus::Skipped => known.unwrap_or_else(begun).ended(status, now),
         };
         change(&mut progress);
         let json = serde_json::to_string(&progress).unwrap_or_default();
@@ -250,18 +252,16 @@ impl WorkflowStep {
         answer
             .assembler
             .workflow_event(name, &json, &mut answer.events);
-        self.show_state(answer, false);
+        self.show_state(answer);
     }
 
-    /// Sets what the response says of the workflow, and what it says if it ends now.
-    fn show_state(&self, answer: &mut Answer<'_>, outputs: bool) {
-        let (id, definition) = (&self.run.id, &self.run.definition);
-        let state = |outputs| self.run.progress.state(id, definition, outputs);
+    /// Sets what the response says of the workflow while it runs.
+    fn show_state(&self, answer: &mut Answer<'_>) {
+        let snapshot = self.run.snapshot();
         answer
             .assembler
-            .set_workflow_state(&state(outputs).to_string());
-        let at_end = self.run.progress.stopped().state(id, definition, true);
-        answer.workflow_at_end = Some(at_end.to_string());
+            .set_workflow_state(&snapshot.state(StateDetail::Brief));
+        answer.workflow_so_far = Some(snapshot);
     }
 
     /// Waits until the events so far are on the disk, if they are kept there.
@@ -284,19 +284,15 @@ impl WorkflowStep {
         let Some(runner) = ctx.environment.tools.clone() else {
             return Err(Fault::new(Kind::Internal, "The workflow has no tools."));
         };
-        let runner: Arc<dyn ToolRunner> = runner;
-        let response = answer.assembler.response().id.clone();
-        let calls = node::withheld(&response, &node.id, calls);
-        let session = self.history.session.id.clone();
-        let most = self.history.config.tools.call_timeout;
-        Ok(node::run(
+        let response = &answer.assembler.response().id;
+        Ok(node::run(NodeCalls {
             ctx,
             runner,
-            session,
-            node.id.clone(),
-            calls,
-            most,
-        ))
+            session: self.history.session.id.clone(),
+            calls: node::withheld(response, &node.id, calls),
+            node: node.id.clone(),
+            call_timeout: self.history.config.tools.call_timeout,
+        }))
     }
 
     /// Begins the round of the last node.
@@ -350,7 +346,7 @@ impl WorkflowStep {
                 it.error = ends_early.then(|| "the answer of the model is incomplete".to_owned());
             });
         }
-        self.show_state(answer, true);
+        answer.show_end_of_workflow();
         let now = answer.ctx.environment.clock.unix();
         answer.assembler.end_held(now, &mut answer.events);
         answer.headers.add_notes(&answer.record.notes);
@@ -367,7 +363,7 @@ impl WorkflowStep {
                 it.error = Some(why);
             });
         }
-        self.show_state(answer, true);
+        answer.show_end_of_workflow();
     }
 
     /// A text that a node returns, not too long.

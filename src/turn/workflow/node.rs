@@ -52,14 +52,14 @@ impl EndedNode {
         }
     }
 
-    /// What the calls have returned that did not fail.
+    /// The results of the calls that did not fail.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         let results = self.calls.iter().map(|call| &call.result);
         let good = results.filter(|result| !result.failed);
         good.map(|result| result.text.as_str())
     }
 
-    /// The pages that the calls have found or read, each once for what is known of it.
+    /// The pages that the calls have found or read, without repetitions.
     pub(super) fn sources(&self) -> Vec<CitedSource> {
         let mut sources: Vec<CitedSource> = Vec::new();
         for source in self.calls.iter().flat_map(|call| &call.result.sources) {
@@ -70,7 +70,7 @@ impl EndedNode {
         sources
     }
 
-    /// Why the first of the calls that failed did.
+    /// Why the first call that failed has failed, or why there was none.
     pub(super) fn error(&self) -> Option<&str> {
         let failed = self.calls.iter().find(|call| call.result.failed);
         let failed = failed.map(|call| call.result.text.as_str());
@@ -95,43 +95,55 @@ pub(super) fn withheld(
     calls.collect()
 }
 
-/// Runs the calls of a node. Those of tools take at most the time `most`; that of a model is a turn
-/// with a limit of its own.
-pub(super) fn run(
-    ctx: &TurnContext,
-    runner: Arc<dyn ToolRunner>,
-    session: String,
-    id: String,
-    calls: Vec<WithheldCall>,
-    most: Duration,
-) -> NodeFuture<'_> {
+/// The calls of a node that is to run.
+pub(super) struct NodeCalls<'c> {
+    pub(super) ctx: &'c TurnContext,
+    pub(super) runner: Arc<dyn ToolRunner>,
+    /// The session of the answer, which keeps the pages that are read.
+    pub(super) session: String,
+    /// The id of the node.
+    pub(super) node: String,
+    pub(super) calls: Vec<WithheldCall>,
+    /// The most time for the call of a tool. A call that asks a model has the limits of its turn.
+    pub(super) call_timeout: Duration,
+}
+
+/// Runs the calls of a node.
+pub(super) fn run(node: NodeCalls<'_>) -> NodeFuture<'_> {
     Box::pin(async move {
+        let NodeCalls {
+            ctx,
+            runner,
+            session,
+            node: id,
+            calls,
+            call_timeout,
+        } = node;
         let source = TurnSource::new(NODE_REQUEST.to_owned());
         let tools = match source.turn() {
             Ok(turn) => runner.begin(ctx, &turn, &session),
             Err(fault) => return EndedNode::failed(&id, fault.client_message().into_owned()),
         };
-        let ended = calls
-            .into_iter()
-            .map(|call| end_call(ctx, &*tools, call, most));
+        let calls = calls.into_iter();
+        let calls = calls.map(|call| run_to_end(ctx, &*tools, call, call_timeout));
         EndedNode {
-            calls: join_all(ended).await,
+            calls: join_all(calls).await,
             id,
             no_calls: None,
         }
     })
 }
 
-async fn end_call(
+async fn run_to_end(
     ctx: &TurnContext,
     tools: &dyn TurnTools,
     call: WithheldCall,
-    most: Duration,
+    call_timeout: Duration,
 ) -> EndedNodeCall {
     let shown = tools.shown(&call);
     let mut effect = tools.effect(&call.name);
     if call.name != ProxyTool::WORKFLOW_AGENT {
-        effect.timeout = effect.timeout.min(most);
+        effect.timeout = effect.timeout.min(call_timeout);
     }
     let run = || tools.run(ctx, &call);
     let (result, times) = run_call(ctx, &call, effect, shown.as_ref(), run).await;

@@ -2,27 +2,12 @@
 //! items with which it asks a person, and its continuation after a restart.
 
 use bytes::Bytes;
-use serde::Deserialize;
 
+use super::super::answered_item::AnsweredItem;
 use super::super::event_buffer::EventBuffer;
 use super::{Assembler, RoundItem};
 use crate::event::Finish;
 use crate::json;
-
-/// What an item has of the text of a message.
-#[derive(Deserialize)]
-struct MessageText {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    content: Vec<PartText>,
-}
-
-#[derive(Deserialize)]
-struct PartText {
-    #[serde(default)]
-    text: String,
-}
 
 impl Assembler {
     /// Writes an event about a node, which is this JSON object.
@@ -80,10 +65,10 @@ impl Assembler {
     pub fn answer_text(&self) -> String {
         let items = self.round_items();
         let items = items.iter().flat_map(RoundItem::to_items);
-        let items = items.filter_map(|json| serde_json::from_str::<MessageText>(json).ok());
-        let messages = items.filter(|item| item.kind == "message");
-        let parts = messages.flat_map(|message| message.content);
-        parts.map(|part| part.text).collect()
+        let items = items.filter_map(|json| serde_json::from_str(json).ok());
+        AnsweredItem::parts_of_messages(items)
+            .map(|part| part.text)
+            .collect()
     }
 
     /// Goes on with an answer that an earlier process has begun: the next event has this number,
