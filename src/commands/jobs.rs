@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use adapters::sse::{SseDecoder, SseEvent};
 use anyhow::Context;
 use bytes::Bytes;
 use comfy_table::CellAlignment::Left;
@@ -12,6 +11,7 @@ use serde_json::Value;
 
 use super::cli::{EXIT_DIFFERENT, EXIT_OK, JobsCommand};
 use super::ids::complete_id;
+use super::response_stream::ResponseStream;
 use super::{ok_body, parse_answer, print_json, print_text};
 use crate::app::jobs::JobList;
 use crate::config::Config;
@@ -118,11 +118,11 @@ async fn path(control: &ControlClient, typed: &str) -> anyhow::Result<String> {
 
 async fn tail(control: &ControlClient, typed: &str) -> anyhow::Result<u8> {
     let path = path(control, typed).await? + "?stream=true";
-    let mut tail = TailText::default();
+    let mut events = ResponseStream::<TailResponse>::new();
     let mut failed = Ok(());
     let status = control
         .stream(&path, |bytes| {
-            let text = tail.read(bytes);
+            let text = events.read(bytes, |_, _| {});
             if !text.is_empty() {
                 failed = print_text(&text);
             }
@@ -133,7 +133,8 @@ async fn tail(control: &ControlClient, typed: &str) -> anyhow::Result<u8> {
     if status != StatusCode::OK {
         anyhow::bail!("the server answered {}", status.as_u16());
     }
-    let ended = tail.status.as_deref().unwrap_or("cut off");
+    let ended = events.ended.map(|response| response.status);
+    let ended = ended.as_deref().unwrap_or("cut off");
     if ended == "completed" {
         print_text("\n")?;
         return Ok(EXIT_OK);
@@ -142,60 +143,10 @@ async fn tail(control: &ControlClient, typed: &str) -> anyhow::Result<u8> {
     Ok(EXIT_DIFFERENT)
 }
 
-/// The largest event that is read: the last one has the whole response.
-const MAX_EVENT_BYTES: usize = 256 << 20;
-
-/// Finds the text in a stream of events, in whatever pieces it comes.
-struct TailText {
-    events: SseDecoder,
-    /// The status of the response, when it has ended.
-    status: Option<String>,
-}
-
-impl Default for TailText {
-    fn default() -> Self {
-        Self {
-            events: SseDecoder::new(MAX_EVENT_BYTES),
-            status: None,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct TailEvent<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    delta: Option<String>,
-    response: Option<TailResponse>,
-}
-
+/// What is read of the final response.
 #[derive(Deserialize)]
 struct TailResponse {
     status: String,
-}
-
-impl TailText {
-    /// The text in further bytes of the stream.
-    fn read(&mut self, bytes: &[u8]) -> String {
-        let (mut text, status) = (String::new(), &mut self.status);
-        let mut take = |event: SseEvent<'_>| {
-            let Ok(event) = serde_json::from_str::<TailEvent<'_>>(&event.data) else {
-                return;
-            };
-            match event.kind {
-                "response.output_text.delta" | "response.refusal.delta" => {
-                    text += &event.delta.unwrap_or_default();
-                }
-                "response.completed" | "response.failed" | "response.incomplete" => {
-                    *status = event.response.map(|response| response.status);
-                }
-                _ => {}
-            }
-        };
-        // An event that is too large ends the text; the status is missing then.
-        self.events.feed(bytes, &mut take).ok();
-        text
-    }
 }
 
 #[cfg(test)]
@@ -204,25 +155,6 @@ mod tests {
 
     use super::*;
     use crate::store::JobState;
-
-    const STREAM: &str = "event: response.created\ndata: {\"type\":\"response.created\",\
-        \"response\":{\"status\":\"queued\"}}\n\n: the response goes on\n\n\
-        event: response.output_text.delta\n\
-        data: {\"type\":\"response.output_text.delta\",\"delta\":\"h\u{e9}llo\\n\"}\n\n\
-        data: {\"type\":\"response.output_text.delta\",\"delta\":\"you\"}\n\n\
-        data: {\"type\":\"response.incomplete\",\"response\":{\"status\":\"incomplete\"}}\n\n\
-        data: [DONE]\n\n";
-
-    #[test]
-    fn the_text_is_found_however_the_stream_is_cut() {
-        for size in 1..80 {
-            let mut tail = TailText::default();
-            let chunks = STREAM.as_bytes().chunks(size);
-            let text: String = chunks.map(|chunk| tail.read(chunk)).collect();
-            assert_eq!(text, "h\u{e9}llo\nyou");
-            assert_eq!(tail.status.as_deref(), Some("incomplete"));
-        }
-    }
 
     #[test]
     fn jobs_are_listed_in_a_table() {

@@ -18,6 +18,7 @@ pub mod mcp;
 pub mod models;
 mod progress;
 pub mod replay;
+mod response_stream;
 pub mod run;
 pub mod serve;
 pub mod status;

@@ -3,7 +3,6 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use adapters::sse::{SseDecoder, SseEvent};
 use adapters::workflow::{NodeKind, WorkflowDefinition};
 use anyhow::Context;
 use bytes::Bytes;
@@ -13,14 +12,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::cli::{EXIT_DIFFERENT, EXIT_OK, WorkflowsCommand};
+use super::response_stream::ResponseStream;
 use super::{ok_body, parse_answer, print_json, print_text};
 use crate::config::Config;
 use crate::control::ControlClient;
 use crate::log::{SafeText, labelled, table, wrapped};
 
 const RESPONSES_PATH: &str = "/v1/responses";
-/// The largest event that is read: the last one has the whole response.
-const MAX_EVENT_BYTES: usize = 256 << 20;
 /// The most characters of a description in a list.
 const LISTED_CHARS: usize = 100;
 
@@ -233,11 +231,11 @@ async fn follow(control: &ControlClient, body: Value) -> anyhow::Result<u8> {
         let queued: RunResponse = parse_answer(&ok_body(sent)?)?;
         let id = &queued.id;
         let path = format!("{RESPONSES_PATH}/{id}?stream=true");
-        let mut run = RunText::default();
+        let mut events = ResponseStream::new();
         let mut failed = Ok(());
         let status = control
             .stream(&path, |bytes| {
-                failed = run.print(bytes);
+                failed = print_events(&mut events, bytes);
                 failed.is_ok()
             })
             .await?;
@@ -247,7 +245,7 @@ async fn follow(control: &ControlClient, body: Value) -> anyhow::Result<u8> {
             "the server answered {}",
             status.as_u16()
         );
-        let Some(ended) = run.ended else {
+        let Some(ended): Option<RunResponse> = events.ended else {
             anyhow::bail!("the stream was cut off; `respondent jobs tail {id}` goes on with it");
         };
         if ended.status != "completed" {
@@ -283,29 +281,9 @@ fn ask(question: &str) -> anyhow::Result<Option<bool>> {
     Ok(Some(matches!(line.trim(), "y" | "Y" | "yes")))
 }
 
-/// Prints the events of a run: the nodes on standard error, the text on standard output.
-struct RunText {
-    events: SseDecoder,
-    /// The final response.
-    ended: Option<RunResponse>,
-}
-
-impl Default for RunText {
-    fn default() -> Self {
-        Self {
-            events: SseDecoder::new(MAX_EVENT_BYTES),
-            ended: None,
-        }
-    }
-}
-
 #[derive(Deserialize)]
-struct RunEvent {
-    #[serde(rename = "type")]
-    kind: String,
-    delta: Option<String>,
-    node: Option<RunNode>,
-    response: Option<RunResponse>,
+struct NodeEvent {
+    node: RunNode,
 }
 
 #[derive(Deserialize)]
@@ -314,42 +292,29 @@ struct RunNode {
     error: Option<String>,
 }
 
-impl RunText {
-    /// Prints what further bytes of the stream say.
-    fn print(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        let (mut text, mut nodes, ended) = (String::new(), String::new(), &mut self.ended);
-        let mut take = |event: SseEvent<'_>| {
-            let Ok(event) = serde_json::from_str::<RunEvent>(&event.data) else {
-                return;
-            };
-            match event.kind.as_str() {
-                "response.output_text.delta" | "response.refusal.delta" => {
-                    text += &event.delta.unwrap_or_default();
-                }
-                "response.completed" | "response.failed" | "response.incomplete" => {
-                    *ended = event.response;
-                }
-                kind => {
-                    let told = kind.strip_prefix("response.workflow.node.");
-                    if let (Some(told), Some(node)) = (told, event.node) {
-                        let why = node
-                            .error
-                            .map_or_else(String::new, |why| format!(": {why}"));
-                        let line = format!("[{} {}{why}]", node.id, told.replace('_', " "));
-                        nodes += &SafeText::new(&line).to_string();
-                        nodes.push('\n');
-                    }
-                }
-            }
+/// Prints what further bytes of a run's events say: what becomes of the nodes on standard error,
+/// the text on standard output.
+fn print_events(events: &mut ResponseStream<RunResponse>, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut nodes = String::new();
+    let text = events.read(bytes, |kind, data| {
+        let Some(change) = kind.strip_prefix("response.workflow.node.") else {
+            return;
         };
-        // An event that is too large ends the text; the end of the response is missing then.
-        self.events.feed(bytes, &mut take).ok();
-        if !nodes.is_empty() {
-            io::stderr().write_all(nodes.as_bytes())?;
-        }
-        if text.is_empty() {
-            return Ok(());
-        }
-        print_text(&text)
+        let Ok(NodeEvent { node }) = serde_json::from_str(data) else {
+            return;
+        };
+        let why = node
+            .error
+            .map_or_else(String::new, |why| format!(": {why}"));
+        let line = format!("[{} {}{why}]", node.id, change.replace('_', " "));
+        nodes += &SafeText::new(&line).to_string();
+        nodes.push('\n');
+    });
+    if !nodes.is_empty() {
+        io::stderr().write_all(nodes.as_bytes())?;
     }
+    if text.is_empty() {
+        return Ok(());
+    }
+    print_text(&text)
 }
