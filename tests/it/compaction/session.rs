@@ -241,12 +241,7 @@ pub fn messages(sent: &RecordedRequest) -> Vec<String> {
 
 /// A player that refuses requests with more tokens than the window, counting 2.7 bytes a token.
 pub async fn player_with_window(window: u64) -> Player {
-    let refuse = vec![ScriptedRefusal {
-        rule: RefusalRule::DenseWindow(window),
-        status: None,
-        message: None,
-        json: None,
-    }];
+    let refuse = vec![ScriptedRefusal::new(RefusalRule::DenseWindow(window))];
     let answers = vec![ScriptedAnswer {
         repeat: true,
         ..answer(json!([{"text": SUMMARY}]))

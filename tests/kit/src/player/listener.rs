@@ -395,7 +395,8 @@ async fn connection(
         if let Some(refusal) = &refused {
             state.log.update(index.as_slice(), |record| {
                 record.refused = true;
-                record.refusal = refusal.json.clone().unwrap_or_default();
+                let text = || refusal.body.clone().map(Value::from);
+                record.refusal = refusal.json.clone().or_else(text).unwrap_or_default();
             });
         }
         let answer = denied

@@ -28,7 +28,7 @@ mod tool_calls;
 pub use dialect::{ChatDialect, ReplyForm};
 pub use http::PlayerRequest;
 pub use listener::{AnswerFunction, Player, RecordedRequest};
-pub use refusal::{ReasoningRequirement, RefusalRule, ScriptedRefusal};
+pub use refusal::{PathRule, ReasoningRequirement, RefusalRule, ScriptedRefusal};
 pub use script::{
     ArgumentFragment, ConnectionCut, PlayerScript, PlayerWire, RepeatedSteps, RequestCondition,
     ScriptStep, ScriptedAnswer, ScriptedCall,

@@ -5,8 +5,11 @@
 //! another provider gives its own.
 
 mod checks;
+mod path;
 mod schema;
 
+pub use self::path::PathRule;
+use self::path::PlaceStep;
 use super::http::PlayerRequest;
 use super::script::ScriptedAnswer;
 use serde::Deserialize;
@@ -22,10 +25,15 @@ pub struct ScriptedRefusal {
     pub status: Option<u16>,
     /// The message in OpenAI's error body, instead of the default one. Placeholders: `{found}` is
     /// the value that breaks the rule and `{index}` the index of its message; `{limit}` is the
-    /// number of the rule; `{wanted}`, `{prompt}` and `{output}` are tokens.
+    /// number of the rule; `{wanted}`, `{prompt}` and `{output}` are tokens. Of a rule `at`,
+    /// `{path}`, `{dots}`, `{slashes}` and `{loc}` are forms of the path, and `{name}` its last
+    /// name.
     pub message: Option<String>,
-    /// The whole body instead, with the same placeholders in its strings.
+    /// The whole body instead, with the same placeholders in its strings. A string that is
+    /// `{index}`, `{limit}` or `{loc}` alone becomes a number or a list.
     pub json: Option<Value>,
+    /// The whole body instead, as plain text or as events.
+    pub text: Option<String>,
 }
 
 impl ScriptedRefusal {
@@ -36,6 +44,7 @@ impl ScriptedRefusal {
             status: None,
             message: None,
             json: None,
+            text: None,
         }
     }
 }
@@ -55,6 +64,7 @@ struct WordedRefusal {
     status: Option<u16>,
     message: Option<String>,
     json: Option<Value>,
+    text: Option<String>,
 }
 
 impl From<RefusalJson> for ScriptedRefusal {
@@ -66,6 +76,7 @@ impl From<RefusalJson> for ScriptedRefusal {
                 status: worded.status,
                 message: worded.message,
                 json: worded.json,
+                text: worded.text,
             },
         }
     }
@@ -171,6 +182,8 @@ pub enum RefusalRule {
     /// A Responses request with anything that a server of functions alone does not have: other
     /// tools, their calls, and encrypted reasoning.
     BeyondFunctions,
+    /// What is refused at a path.
+    At(PathRule),
 }
 
 /// Which assistant messages need their reasoning.
@@ -188,12 +201,14 @@ pub enum ReasoningRequirement {
 struct RuleBreach {
     found: String,
     index: usize,
+    /// The concrete path, if the rule has one.
+    place: Vec<PlaceStep>,
     tokens: BreachTokens,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct BreachTokens {
-    limit: u64,
+    limit: String,
     prompt: u64,
     output: u64,
 }
@@ -202,6 +217,19 @@ impl ScriptedRefusal {
     /// The refusal if the request breaks the rule.
     pub fn answer(&self, request: &PlayerRequest) -> Option<ScriptedAnswer> {
         let breach = self.rule.breach(request)?;
+        let refused = ScriptedAnswer {
+            status: self.status.unwrap_or(400),
+            ..ScriptedAnswer::default()
+        };
+        if let Some(text) = &self.text {
+            let is_stream = text.starts_with("data:") || text.starts_with("event:");
+            let kind = is_stream.then(|| ("content-type".to_owned(), "text/event-stream".into()));
+            return Some(ScriptedAnswer {
+                headers: kind.into_iter().collect(),
+                body: Some(breach.fill_text(text)),
+                ..refused
+            });
+        }
         let json = self.json.clone().unwrap_or_else(|| {
             let message = self
                 .message
@@ -212,9 +240,8 @@ impl ScriptedRefusal {
             }})
         });
         Some(ScriptedAnswer {
-            status: self.status.unwrap_or(400),
             json: Some(breach.fill(&json)),
-            ..ScriptedAnswer::default()
+            ..refused
         })
     }
 }
@@ -223,19 +250,10 @@ impl RuleBreach {
     fn fill(&self, json: &Value) -> Value {
         match json {
             Value::String(text) => {
-                let BreachTokens {
-                    limit,
-                    prompt,
-                    output,
-                } = self.tokens;
-                let wanted = prompt.saturating_add(output);
-                text.replace("{found}", &self.found)
-                    .replace("{index}", &self.index.to_string())
-                    .replace("{limit}", &limit.to_string())
-                    .replace("{prompt}", &prompt.to_string())
-                    .replace("{output}", &output.to_string())
-                    .replace("{wanted}", &wanted.to_string())
-                    .into()
+                let filled = self.fill_text(text);
+                let is_value = matches!(text.as_str(), "{index}" | "{limit}" | "{loc}");
+                let value = is_value.then(|| serde_json::from_str(&filled).ok());
+                value.flatten().unwrap_or_else(|| filled.into())
             }
             Value::Array(list) => list.iter().map(|value| self.fill(value)).collect(),
             Value::Object(object) => object
@@ -244,6 +262,27 @@ impl RuleBreach {
                 .collect(),
             Value::Null | Value::Bool(_) | Value::Number(_) => json.clone(),
         }
+    }
+
+    fn fill_text(&self, text: &str) -> String {
+        let BreachTokens {
+            limit,
+            prompt,
+            output,
+        } = &self.tokens;
+        let wanted = prompt.saturating_add(*output);
+        let mut text = text.to_owned();
+        if !self.place.is_empty() {
+            for (name, form) in path::place_forms(&self.place) {
+                text = text.replace(name, &form);
+            }
+        }
+        text.replace("{index}", &self.index.to_string())
+            .replace("{limit}", limit)
+            .replace("{prompt}", &prompt.to_string())
+            .replace("{output}", &output.to_string())
+            .replace("{wanted}", &wanted.to_string())
+            .replace("{found}", &self.found)
     }
 }
 
@@ -345,6 +384,7 @@ impl RefusalRule {
                 "Invalid JSON payload received. {found} at 'tools[0].function_declarations[{index}].parameters': Cannot find field."
             }
             Self::InvalidResponsesRequest | Self::BeyondFunctions => "{found}",
+            Self::At(_) => "Invalid value at '{path}': {found}",
             Self::BadSchemaRoot => {
                 "Invalid schema for function '{found}': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
             }

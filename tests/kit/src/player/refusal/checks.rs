@@ -78,7 +78,7 @@ impl RefusalRule {
                 ids(messages)
                     .find(|id| id.chars().count() > *limit)
                     .map(|id| RuleBreach {
-                        tokens: with_limit(*limit as u64),
+                        tokens: with_limit(limit),
                         ..breach_at(0, id.to_owned())
                     })
             }
@@ -132,7 +132,7 @@ impl RefusalRule {
                 broken_if(is_limited && length > *limit)
             })
             .map(|breach| RuleBreach {
-                tokens: with_limit(*limit),
+                tokens: with_limit(limit),
                 ..breach
             }),
             Self::StrictTools => {
@@ -145,7 +145,7 @@ impl RefusalRule {
             Self::MaxTokensLimit(limit) => {
                 let output = output_limit(request);
                 (output > *limit).then(|| RuleBreach {
-                    tokens: with_limit(*limit),
+                    tokens: with_limit(limit),
                     ..breach_at(0, output.to_string())
                 })
             }
@@ -158,7 +158,7 @@ impl RefusalRule {
                 let tokens = BreachTokens {
                     prompt,
                     output: output_limit(request),
-                    limit: *limit,
+                    limit: limit.to_string(),
                 };
                 (tokens.prompt.saturating_add(tokens.output) > *limit).then(|| RuleBreach {
                     tokens,
@@ -208,6 +208,7 @@ impl RefusalRule {
             Self::BeyondFunctions => {
                 responses_checks::beyond_functions(&request.json).map(|found| breach_at(0, found))
             }
+            Self::At(rule) => rule.breach(request),
             Self::BadSchemaRoot => {
                 let mut tools = request.tools().enumerate();
                 tools.find_map(|(index, function)| {
@@ -228,9 +229,9 @@ fn breach_at(index: usize, found: String) -> RuleBreach {
     }
 }
 
-fn with_limit(limit: u64) -> BreachTokens {
+fn with_limit(limit: impl ToString) -> BreachTokens {
     BreachTokens {
-        limit,
+        limit: limit.to_string(),
         ..BreachTokens::default()
     }
 }
