@@ -39,6 +39,7 @@ mod prefix;
 mod prompts;
 mod proxy;
 mod recordings;
+mod refusals;
 mod relay;
 mod requests;
 mod requirements;

@@ -1,0 +1,1 @@
+//! Rules drawn at random.
