@@ -1,6 +1,7 @@
 //! `respondent doctor`: what it measures of servers that it does not know, and the file that it
 //! writes.
 mod dialects;
+mod made_dialects;
 mod quirks;
 
 use std::fs;
@@ -58,6 +59,16 @@ fn check<'a>(report: &'a Value, provider: Option<usize>, name: &str) -> &'a Valu
     found
         .next()
         .unwrap_or_else(|| panic!("no {name}: {report:#}"))
+}
+
+/// What the server refused.
+fn refusals(player: &Player) -> String {
+    let requests = player.requests();
+    let line = |head: &str| head.lines().next().unwrap_or_default().to_owned();
+    let told = requests
+        .iter()
+        .map(|sent| format!("{} {}\n", line(&sent.head), sent.refusal));
+    told.collect()
 }
 
 /// Promise: On the file that the doctor writes, no request of a tool loop is refused, for each

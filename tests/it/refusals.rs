@@ -24,17 +24,11 @@ const MAX_REQUESTS: usize = 4;
 /// How many servers are behind one proxy.
 const BATCH: usize = 50;
 
-/// A refusal of a server.
+/// A refusal of a server. The other members of an entry are for its readers.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct RefusalEntry {
     name: String,
     server: String,
-    #[expect(dead_code, reason = "for readers")]
-    source: String,
-    #[serde(default)]
-    #[expect(dead_code, reason = "for readers")]
-    language: String,
     #[serde(default = "chat")]
     wire: PlayerWire,
     status: u16,

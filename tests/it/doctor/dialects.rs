@@ -7,7 +7,7 @@ use kit::player::{Player, PlayerScript};
 use kit::session::SeededRandom;
 use serde_json::{Value, json};
 
-use super::{UNUSED_URL, check, doctor, seed, written};
+use super::{UNUSED_URL, check, doctor, refusals, seed, written};
 use crate::proxy::Setup;
 
 /// How many servers are drawn.
@@ -486,14 +486,4 @@ fn answers(draw: &mut Draw, reasons: bool) -> Value {
         {"repeat": true, "when": {"last_contains": "Call the tool"}, "steps": calls},
         {"repeat": true, "steps": seen},
     ])
-}
-
-/// What the server refused.
-fn refusals(player: &Player) -> String {
-    let requests = player.requests();
-    let line = |head: &str| head.lines().next().unwrap_or_default().to_owned();
-    let told = requests
-        .iter()
-        .map(|sent| format!("{} {}\n", line(&sent.head), sent.refusal));
-    told.collect()
 }

@@ -6,6 +6,7 @@ use super::reply::{ReplyEnd, write_reply};
 use super::responses_checks::MadeItems;
 use super::script::{PlayerScript, PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,6 +80,7 @@ impl Player {
             wire,
             mut models,
             model_list,
+            model_pages,
             base_path,
             key,
             public_list,
@@ -108,6 +110,7 @@ impl Player {
             wire,
             models,
             model_list,
+            model_pages,
             base_path,
             key,
             public_list,
@@ -131,6 +134,7 @@ impl Player {
             wire: None,
             models,
             model_list: None,
+            model_pages: BTreeMap::new(),
             base_path: None,
             key: None,
             public_list: false,
@@ -226,6 +230,7 @@ struct PlayerState {
     wire: Option<PlayerWire>,
     models: Vec<String>,
     model_list: Option<Value>,
+    model_pages: BTreeMap<String, Value>,
     base_path: Option<String>,
     key: Option<(String, String)>,
     public_list: bool,
@@ -443,17 +448,28 @@ fn answer(state: &PlayerState, request: &PlayerRequest) -> ScriptedAnswer {
             json: Some(state.log.to_json()),
             ..ScriptedAnswer::default()
         },
-        "GET" if request.path.ends_with("/models") => {
+        "GET" if is_model_list(&request.path) => {
+            let mut pages = state.model_pages.iter();
+            let page = pages.find(|(mark, _)| request.path.contains(mark.as_str()));
+            let page = page.map(|(_, page)| page.clone());
             let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "scripted"});
             let data: Vec<Value> = state.models.iter().map(model).collect();
             let list = || json!({"object": "list", "data": data});
             ScriptedAnswer {
-                json: Some(state.model_list.clone().unwrap_or_else(list)),
+                json: page
+                    .or_else(|| state.model_list.clone())
+                    .or_else(|| Some(list())),
                 ..ScriptedAnswer::default()
             }
         }
         _ => ScriptedAnswer::error(404, "no such route"),
     }
+}
+
+/// Whether this is the path of the list of models, with or without a query.
+fn is_model_list(path: &str) -> bool {
+    let path = path.split('?').next();
+    path.is_some_and(|path| path.ends_with("/models"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -22,6 +22,8 @@ pub struct PlayerScript {
     pub models: Vec<String>,
     /// The answer of `GET /v1/models` instead.
     pub model_list: Option<Value>,
+    /// Its further pages, by a text that only the address of the page has.
+    pub model_pages: BTreeMap<String, Value>,
     /// The path below which everything is, such as `/api/v1`; anything else is answered with 404.
     /// Any path if absent.
     pub base_path: Option<String>,
