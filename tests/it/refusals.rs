@@ -7,6 +7,7 @@ mod property;
 use std::fmt::Write as _;
 use std::fs;
 
+use futures_util::future::join_all;
 use kit::player::{PlayerRequest, PlayerWire, RecordedRequest, ScriptedRefusal};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -104,9 +105,10 @@ async fn refusals_of_real_servers_are_answered_with_the_right_change() {
     let entries = RefusalEntry::all();
     let (mut mistakes, mut failures) = (String::new(), Vec::new());
     for batch in entries.chunks(BATCH) {
-        let lab = Lab::start(batch.iter().map(RefusalEntry::server).collect()).await;
-        for entry in batch {
-            match judge(&lab, entry).await {
+        let lab = Lab::start(batch.iter().map(RefusalEntry::server)).await;
+        let judged = join_all(batch.iter().map(|entry| judge(&lab, entry))).await;
+        for (entry, judged) in batch.iter().zip(judged) {
+            match judged {
                 Ok(()) => {}
                 Err(Verdict::Mistake(told)) => {
                     let _ = writeln!(mistakes, "{}: {told}", entry.name);

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kit::player::{Player, PlayerScript, PlayerWire, RecordedRequest};
+use kit::player::{Player, PlayerScript, PlayerWire, RecordedRequest, ScriptStep, ScriptedAnswer};
 use serde_json::{Map, Value, json};
 
 use crate::proxy::{Proxy, Reply, Setup, streaming};
@@ -12,6 +12,9 @@ const REQUEST: &str = include_str!("request.json");
 
 /// The text of every answer.
 const ANSWER: &str = "Done.";
+
+/// The model of a server.
+const MODEL: &str = "m";
 
 /// A server, and what the configuration says of it.
 #[derive(Clone)]
@@ -25,6 +28,7 @@ pub struct LabServer {
     pub answer: Value,
     /// Further lines of its table.
     pub settings: &'static str,
+    pub models: Vec<String>,
 }
 
 impl Default for LabServer {
@@ -36,6 +40,7 @@ impl Default for LabServer {
             refuse: Vec::new(),
             answer: json!({"steps": [{"text": ANSWER}]}),
             settings: "",
+            models: vec![MODEL.to_owned()],
         }
     }
 }
@@ -58,7 +63,7 @@ impl LabServer {
     }
 
     /// Its table, with everything sent that the wire has.
-    fn table(&self) -> String {
+    fn table(&self, base_url: &str) -> String {
         let quirks = match self.wire {
             PlayerWire::Chat => json!({
                 "system_role": "developer", "system_place": "anywhere", "strict_tools": true,
@@ -72,43 +77,69 @@ impl LabServer {
         quirks.extend(self.quirks.clone());
         let quirks = toml::to_string(&quirks).unwrap();
         let Self { name, settings, .. } = self;
+        let wire = self.wire.name();
+        let models: String = self
+            .models
+            .iter()
+            .map(|id| {
+                format!(
+                    "[[providers.{name}.models]]\nid = \"{id}\"\nwindow = 2000000\nimages = true\n\
+                     reasoning = [\"low\", \"medium\", \"high\"]\n"
+                )
+            })
+            .collect();
         format!(
-            "{settings}\n[[providers.{name}.models]]\nid = \"m\"\nwindow = 2000000\nimages = true\n\
-             reasoning = [\"low\", \"medium\", \"high\"]\n[providers.{name}.quirks]\n{quirks}"
+            "[providers.{name}]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n\
+             key_required = false\ndiscover = \"off\"\n{settings}\n{models}\
+             [providers.{name}.quirks]\n{quirks}"
         )
     }
 }
 
 /// The servers, and the proxy.
 pub struct Lab {
-    pub proxy: Proxy,
+    proxy: Proxy,
     players: BTreeMap<String, Player>,
 }
 
 impl Lab {
-    pub async fn start(servers: Vec<LabServer>) -> Self {
+    pub async fn start(servers: impl IntoIterator<Item = LabServer>) -> Self {
         let (mut setup, mut players) = (Setup::new(), BTreeMap::new());
         for server in servers {
             let player = server.player().await;
-            setup = setup.other(&server.name, &player, &server.table());
+            setup = setup.tables(&server.table(&player.base_url()));
             let other = players.insert(server.name.clone(), player);
             assert!(other.is_none(), "two are named {}", server.name);
         }
-        let proxy = Proxy::start_for_url("http://127.0.0.1:9/v1", setup).await;
-        Self { proxy, players }
+        Self {
+            proxy: start(setup).await,
+            players,
+        }
     }
 
-    /// Sends the usual request, with these members, as a stream.
-    pub async fn post(&self, name: &str, ask: &Map<String, Value>) -> Reply {
+    /// Starts a proxy for servers that one player plays.
+    pub async fn start_for(servers: &[LabServer], player: &Player) -> Self {
+        let tables = servers
+            .iter()
+            .map(|server| server.table(&player.base_url()));
+        let setup = tables.fold(Setup::new(), |setup, table| setup.tables(&table));
+        Self {
+            proxy: start(setup).await,
+            players: BTreeMap::new(),
+        }
+    }
+
+    /// Sends the usual request, with these members, to a model of a server as a stream.
+    pub async fn post(&self, name: &str, model: &str, ask: &Map<String, Value>) -> Reply {
         let mut body: Value = serde_json::from_str(REQUEST).unwrap();
-        body["model"] = format!("{name}/m").into();
+        body["model"] = format!("{name}/{model}").into();
         body.as_object_mut().unwrap().extend(ask.clone());
         self.proxy.post(&streaming(&body)).await
     }
 
     /// The same, which must be answered; else what the client got.
     pub async fn ask(&self, name: &str, ask: &Map<String, Value>) -> Result<(), String> {
-        let reply = self.post(name, ask).await;
+        let reply = self.post(name, MODEL, ask).await;
         if reply.status != 200 {
             return Err(format!("{} {}", reply.status, reply.body));
         }
@@ -148,6 +179,43 @@ impl Lab {
         }
         told
     }
+}
+
+async fn start(setup: Setup) -> Proxy {
+    Proxy::start_for_url("http://127.0.0.1:9/v1", setup).await
+}
+
+/// The usual answer.
+pub fn done() -> ScriptedAnswer {
+    ScriptedAnswer::steps([ScriptStep::Text(ANSWER.to_owned())])
+}
+
+/// Whether a client reads the words of a reply: its longest text for people.
+pub fn tells(told: &str, reply: &Value) -> bool {
+    let mut texts = Vec::new();
+    collect(reply, &mut texts);
+    let words = texts
+        .into_iter()
+        .max_by_key(|text| (text.contains(' '), text.len()));
+    let words: String = words.unwrap_or_default().chars().take(60).collect();
+    plain(told).contains(&plain(&words))
+}
+
+fn collect(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) => into.push(text.clone()),
+        Value::Array(list) => list.iter().for_each(|value| collect(value, into)),
+        Value::Object(object) => object.values().for_each(|value| collect(value, into)),
+        _ => {}
+    }
+}
+
+/// A text without escapes, quotes and spaces.
+fn plain(text: &str) -> String {
+    let text = text.replace("\\n", "");
+    text.chars()
+        .filter(|it| !it.is_whitespace() && !"'\"\\".contains(*it))
+        .collect()
 }
 
 /// Adds the paths at which two values differ, at most eight.
