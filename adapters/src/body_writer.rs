@@ -17,6 +17,7 @@ use crate::media::MediaEstimate;
 use crate::notes::Notes;
 use crate::output_limit::OutputLimit;
 use crate::plan::Plan;
+use crate::refusal::change::LeftOut;
 use crate::schema::ReferenceRoom;
 use crate::text::Text;
 use crate::tools::{ProxyToolUse, Tool, ToolChoice};
@@ -33,6 +34,8 @@ pub(crate) struct BodyWriter<'o, 'a> {
     pub(crate) reference_room: ReferenceRoom,
     /// See [`BodyOffsets::artifact_tools`](crate::encoded::BodyOffsets::artifact_tools).
     pub(crate) artifact_tools: Range<usize>,
+    /// The contents that the session leaves out.
+    pub(crate) left_out: Option<&'o LeftOut>,
     fixed: &'o [(String, String)],
     written: Vec<&'static str>,
 }
@@ -48,6 +51,7 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
             notes: turn.notes.clone(),
             reference_room: ReferenceRoom::default(),
             artifact_tools: 0..0,
+            left_out: options.left_out,
             fixed: &options.dialect.body,
             written: Vec::new(),
         }
@@ -90,13 +94,14 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
         }
     }
 
-    /// Writes the parameters of sampling, if the model takes any. `penalties` says whether the
-    /// provider takes those.
-    pub(crate) fn push_sampling(&mut self, temperature: Option<f64>, penalties: bool) {
+    /// Writes the parameters of sampling, if the model takes any. `accepted` says whether the
+    /// provider takes a temperature, `top_p` and penalties.
+    pub(crate) fn push_sampling(&mut self, temperature: Option<f64>, accepted: [bool; 3]) {
+        let [takes_temperature, top_p, penalties] = accepted;
         let controls = &self.turn.controls;
         for (name, value, accepted) in [
-            ("temperature", temperature, true),
-            ("top_p", controls.top_p, true),
+            ("temperature", temperature, takes_temperature),
+            ("top_p", controls.top_p, top_p),
             ("presence_penalty", controls.presence_penalty, penalties),
             ("frequency_penalty", controls.frequency_penalty, penalties),
         ] {
@@ -127,6 +132,21 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
             self.notes.add("tools_left_out", detail);
         }
         leaves_out
+    }
+
+    /// Takes the tools off a list that the session leaves out. Returns their names.
+    pub(crate) fn leave_out_refused<'t>(&mut self, tools: &mut Vec<&'t Tool<'a>>) -> Vec<&'t str> {
+        let Some(left_out) = self.left_out.filter(|it| !it.tools.is_empty()) else {
+            return Vec::new();
+        };
+        let is_refused = |tool: &Tool<'_>| left_out.tools.contains(&tool.wire_name);
+        let refused = tools.iter().filter(|tool| is_refused(tool));
+        let refused: Vec<&'t str> = refused.map(|tool| tool.wire_name.as_str()).collect();
+        tools.retain(|tool| !is_refused(tool));
+        for name in &refused {
+            self.notes.add("tool_dropped", *name);
+        }
+        refused
     }
 
     /// Takes the last tools off a list that is too long for the provider, except for the one that
@@ -184,7 +204,9 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
             }
             ToolChoice::Named(name) => (ToolChoiceMode::Named, name.as_str()),
         };
-        if !accepted.contains(mode) {
+        let is_refused =
+            |left_out: &LeftOut| mode == ToolChoiceMode::Named && left_out.tools.contains(name);
+        if !accepted.contains(mode) || self.left_out.is_some_and(is_refused) {
             let detail = format!("{name}: the model is free to call");
             return self.notes.add("tool_choice_dropped", detail);
         }

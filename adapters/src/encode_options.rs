@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use registry::{Dialect, Model};
 
+use crate::refusal::change::LeftOut;
+
 /// Everything that an encoder has to know besides the turn and its plan.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions<'a> {
@@ -21,6 +23,8 @@ pub struct EncodeOptions<'a> {
     /// that do not send reasoning items back. Several blobs of one call are
     /// separated by spaces.
     pub known_baggage: Option<&'a HashMap<String, String>>,
+    /// The contents that the session leaves out.
+    pub left_out: Option<&'a LeftOut>,
 }
 
 impl<'a> EncodeOptions<'a> {
@@ -32,6 +36,7 @@ impl<'a> EncodeOptions<'a> {
             upstream_model,
             origin: "",
             known_baggage: None,
+            left_out: None,
         }
     }
 }

@@ -52,6 +52,10 @@ pub struct Fault {
     pub code: Option<Box<str>>,
     /// The HTTP status of the upstream's reply, if there was one.
     pub upstream_status: Option<u16>,
+    /// What the provider wrote, if it may be about the request: its words, and what it names. Read
+    /// by [`crate::experiments`]; a replay reads it again from the recorded reply.
+    #[serde(skip)]
+    pub refusal: Option<Box<str>>,
     /// Details for the log.
     pub cause: Option<Box<str>>,
     /// The change of quirks that keeps the provider from refusing the request for
@@ -112,6 +116,7 @@ impl Fault {
             param: None,
             code: None,
             upstream_status: None,
+            refusal: None,
             cause: None,
             patch: None,
             gave_up: false,

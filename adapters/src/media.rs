@@ -6,9 +6,10 @@ use std::sync::Arc;
 use registry::Model;
 
 use crate::content::{MessageContent, MessagePart};
-use crate::image_texts::ImageTexts;
+use crate::image_texts::{ImageTexts, TurnImage};
 use crate::json::string_value;
 use crate::notes::Notes;
+use crate::refusal::change::LeftOut;
 use crate::text::Text;
 use crate::text_files;
 
@@ -18,6 +19,8 @@ pub(crate) struct AcceptedMedia<'t> {
     pub(crate) images: AcceptedImages,
     /// Descriptions of the images, if the model takes none.
     pub(crate) image_texts: Option<&'t ImageTexts>,
+    /// The contents that the session leaves out.
+    pub(crate) left_out: Option<&'t LeftOut>,
     /// Whether a message may hold images and no text.
     pub(crate) images_without_text: bool,
     pub(crate) files: AcceptedFiles,
@@ -107,6 +110,16 @@ impl MessagePart<'_> {
                 if let Some(text) = text_files::of_image(url) {
                     notes.add("image_as_text", "an SVG image");
                     return Some(text.into());
+                }
+                let is_left_out = |left_out: &LeftOut| {
+                    !left_out.images.is_empty()
+                        && left_out.images.contains(&TurnImage::key_of(&url.decoded()))
+                };
+                if accepted.images != AcceptedImages::None
+                    && accepted.left_out.is_some_and(is_left_out)
+                {
+                    notes.add("image_dropped", "the provider refused it");
+                    return Some("[An image was left out: the provider refused it.]".into());
                 }
                 match accepted.images {
                     AcceptedImages::AllUrls => return None,

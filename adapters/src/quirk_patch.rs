@@ -10,6 +10,7 @@
 //! | [`ModelPatch`] | the model |
 //! | [`SharedPatch`] | quirks that every wire has; each wire applies it to its own |
 //! | [`ChatPatch`] | quirks that only Chat Completions has |
+//! | [`RelayPatch`] | quirks that only a Responses upstream has |
 
 use std::fmt;
 use std::mem::discriminant;
@@ -18,11 +19,13 @@ use serde::{Deserialize, Serialize};
 
 pub use self::chat::ChatPatch;
 pub use self::model::ModelPatch;
+pub use self::relay::RelayPatch;
 pub use self::shared::{Parameter, SharedPatch};
 pub use crate::effort::EffortLevels;
 
 mod chat;
 mod model;
+mod relay;
 mod shared;
 
 /// One change of a model's quirks or limits. Made by the rules of a wire when its provider
@@ -37,6 +40,8 @@ pub enum QuirkPatch {
     Shared(SharedPatch),
     /// A change of a quirk of Chat Completions.
     Chat(ChatPatch),
+    /// A change of a quirk of a Responses upstream.
+    Relay(RelayPatch),
 }
 
 impl QuirkPatch {
@@ -46,7 +51,8 @@ impl QuirkPatch {
             (Self::Model(one), Self::Model(other)) => discriminant(one) == discriminant(other),
             (Self::Shared(one), Self::Shared(other)) => discriminant(one) == discriminant(other),
             (Self::Chat(one), Self::Chat(other)) => discriminant(one) == discriminant(other),
-            (Self::Model(_) | Self::Shared(_) | Self::Chat(_), _) => false,
+            (Self::Relay(one), Self::Relay(other)) => discriminant(one) == discriminant(other),
+            (Self::Model(_) | Self::Shared(_) | Self::Chat(_) | Self::Relay(_), _) => false,
         }
     }
 }
@@ -69,6 +75,12 @@ impl From<ChatPatch> for QuirkPatch {
     }
 }
 
+impl From<RelayPatch> for QuirkPatch {
+    fn from(patch: RelayPatch) -> Self {
+        Self::Relay(patch)
+    }
+}
+
 /// The text of the note `healed`.
 impl fmt::Display for QuirkPatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,6 +88,7 @@ impl fmt::Display for QuirkPatch {
             Self::Model(patch) => patch.fmt(f),
             Self::Shared(patch) => patch.fmt(f),
             Self::Chat(patch) => patch.fmt(f),
+            Self::Relay(patch) => patch.fmt(f),
         }
     }
 }

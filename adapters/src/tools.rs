@@ -19,7 +19,7 @@ mod web_search_definition;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use registry::{EnumSet, RelayToolKind};
+use registry::{EnumSet, RelayToolKind, SchemaRule};
 use serde_json::value::RawValue;
 use strum::EnumCount;
 
@@ -37,7 +37,8 @@ pub use self::web_search_definition::WebSearchDefinition;
 use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
-use crate::schema;
+use crate::refusal::change::LeftOut;
+use crate::schema::{self, ReferenceRoom};
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
 
@@ -350,6 +351,30 @@ impl Tool<'_> {
             target.namespace.get_or_insert(target.name.clone());
         }
         target
+    }
+
+    /// Its parameters by these rules, if they have to change; plain ones if the provider has
+    /// refused its schema in this session.
+    pub(crate) fn fitted_parameters(
+        &self,
+        rules: EnumSet<SchemaRule>,
+        left_out: Option<&LeftOut>,
+        room: &mut ReferenceRoom,
+    ) -> Option<String> {
+        let own = self.parameters?;
+        if !left_out.is_some_and(|it| it.plain_schemas.contains(&self.wire_name)) {
+            return schema::fit_parameters(own, rules, room);
+        }
+        let plain = schema::plain_parameters(own);
+        let raw = serde_json::from_str::<&RawValue>(&plain).ok();
+        let fitted = raw.and_then(|raw| schema::fit_parameters(raw, rules, room));
+        fitted.or(Some(plain))
+    }
+
+    /// Its `strict`, which a plain schema cannot have.
+    pub(crate) fn fitted_strict(&self, left_out: Option<&LeftOut>) -> Option<bool> {
+        let is_plain = left_out.is_some_and(|it| it.plain_schemas.contains(&self.wire_name));
+        self.strict.filter(|_| !is_plain)
     }
 
     /// Appends the fields of a function, from the name on. `fitted` are the parameters, if they had

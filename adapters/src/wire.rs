@@ -21,6 +21,8 @@ use crate::fault::{Fault, Kind, Retry};
 use crate::plan::Plan;
 use crate::provider_error;
 use crate::quirk_patch::{ChatPatch, Parameter, QuirkPatch};
+use crate::refusal::Suggestions;
+use crate::refusal::change::Change;
 use crate::relay::RelayDecoder;
 use crate::turn::Turn;
 use crate::{chat, relay};
@@ -123,7 +125,29 @@ pub fn apply_patch(patch: QuirkPatch, quirks: &mut WireQuirks, model: &mut Model
             relay::patch::apply_shared(patch, quirks);
         }
         (QuirkPatch::Chat(patch), WireQuirks::Chat(quirks)) => patch.apply(quirks),
-        (QuirkPatch::Chat(_), WireQuirks::Responses(_)) => {}
+        (QuirkPatch::Relay(patch), WireQuirks::Responses(quirks)) => patch.apply(quirks),
+        (QuirkPatch::Chat(_), WireQuirks::Responses(_))
+        | (QuirkPatch::Relay(_), WireQuirks::Chat(_)) => {}
+    }
+}
+
+/// The member of a request that has its history.
+pub(crate) fn history_member(quirks: &WireQuirks) -> &'static str {
+    match quirks {
+        WireQuirks::Chat(_) => chat::candidates::HISTORY,
+        WireQuirks::Responses(_) => relay::candidates::HISTORY,
+    }
+}
+
+/// The changes of a request that one of the names of a clue suggests, those that lose least first.
+pub(crate) fn suggested_changes(
+    name: &str,
+    asked: Suggestions<'_>,
+    quirks: &WireQuirks,
+) -> Vec<Change> {
+    match quirks {
+        WireQuirks::Chat(quirks) => chat::candidates::suggested(name, asked, quirks),
+        WireQuirks::Responses(quirks) => relay::candidates::suggested(name, asked, quirks),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::enum_set::EnumSet;
-use crate::shared_quirks::{SchemaRule, SystemRole, ToolChoiceMode};
+use crate::shared_quirks::{ResponseFormat, SchemaRule, SystemRole, ToolChoiceMode};
 
 /// The quirks of a provider or a model family. The default is what every Chat Completions
 /// server accepts. The fields are the keys of `[quirks]` in TOML.
@@ -40,6 +40,8 @@ pub struct ChatQuirks {
     pub max_tools: Option<u16>,
     /// The `content` of an assistant message that has only calls.
     pub call_content: CallContent,
+    /// The form of the arguments of a call in the history.
+    pub call_arguments: CallArguments,
     /// Send the `name` of the tool in tool messages.
     pub tool_names: bool,
     /// The call ids that are accepted.
@@ -48,6 +50,8 @@ pub struct ChatQuirks {
     /// split.
     pub message_limit: Option<u32>,
 
+    /// The form of the content of messages.
+    pub content_form: ContentForm,
     /// User messages may contain `file` parts.
     pub files: bool,
     /// Images may be http or https URLs; else they must be data URLs.
@@ -67,6 +71,9 @@ pub struct ChatQuirks {
     /// The rules that the schema of a tool's parameters must follow.
     #[default(EnumSet::empty())]
     pub schema: EnumSet<SchemaRule>,
+    /// Requests may be streamed; else they ask for a whole answer.
+    #[default = true]
+    pub stream: bool,
     /// Requests with tools may be streamed; else they ask for a whole answer.
     #[default = true]
     pub stream_tools: bool,
@@ -80,6 +87,12 @@ pub struct ChatQuirks {
 
     /// The highest `temperature`.
     pub max_temperature: Option<f64>,
+    /// Send `temperature`.
+    #[default = true]
+    pub temperature: bool,
+    /// Send `top_p`.
+    #[default = true]
+    pub top_p: bool,
     /// Send `presence_penalty` and `frequency_penalty`.
     #[default = true]
     pub penalties: bool,
@@ -173,6 +186,32 @@ pub enum CallContent {
     Omitted,
     /// `""`
     Empty,
+    /// A full stop, for providers that want a text in every message.
+    Text,
+}
+
+/// The form of the content of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContentForm {
+    /// A string, or a list of parts if it has several.
+    #[default]
+    Parts,
+    /// A string, or a list of parts if it is not text alone.
+    JoinedText,
+    /// A string. What is no text is left out.
+    String,
+}
+
+/// The form of the arguments of a call in the history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallArguments {
+    /// A string with JSON in it.
+    #[default]
+    Text,
+    /// An object.
+    Object,
 }
 
 /// The call ids that a provider accepts.
@@ -232,19 +271,6 @@ impl ProviderSearch {
             Self::EchoedCall => true,
         }
     }
-}
-
-/// The strictest `response_format` that a provider accepts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ResponseFormat {
-    /// `json_schema` and `json_object`.
-    #[default]
-    JsonSchema,
-    /// `json_object`, which requires the word JSON in the prompt.
-    JsonObject,
-    /// `response_format` is not accepted.
-    None,
 }
 
 /// How the reasoning effort is requested. The levels are those of [`crate::Model::reasoning`].

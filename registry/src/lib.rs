@@ -45,8 +45,9 @@ pub mod wire;
 
 pub use builtin::{SANDBOX, build};
 pub use chat_quirks::{
-    CallContent, CallIds, ChatQuirks, ExtraContentReplay, MaxTokensField, ProviderSearch,
-    ReasoningControl, ReasoningReplay, ReasoningRequired, ResponseFormat, SystemPlace, ThinkTags,
+    CallArguments, CallContent, CallIds, ChatQuirks, ContentForm, ExtraContentReplay,
+    MaxTokensField, ProviderSearch, ReasoningControl, ReasoningReplay, ReasoningRequired,
+    SystemPlace, ThinkTags,
 };
 pub use check::{RegistryError, UnresolvedName};
 pub use dialect::{Dialect, ModelFamily, ModelPatterns};
@@ -57,6 +58,6 @@ pub use model::{Model, Price, Window, WindowSource};
 pub use provider::{PromptCache, Provider, ProviderSpec, Timeouts};
 pub use relay_quirks::{RelayQuirks, RelayToolKind};
 pub use serde_names::serde_names;
-pub use shared_quirks::{SchemaRule, SystemRole, ToolChoiceMode};
+pub use shared_quirks::{ResponseFormat, SchemaRule, SystemRole, ToolChoiceMode};
 pub use snapshot::{RegistrySnapshot, RouteSnapshot};
 pub use wire::{QuirksTable, Wire, WireQuirks};

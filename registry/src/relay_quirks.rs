@@ -7,7 +7,7 @@ use smart_default::SmartDefault;
 use strum::{EnumString, VariantArray};
 
 use crate::enum_set::EnumSet;
-use crate::shared_quirks::{SchemaRule, ToolChoiceMode};
+use crate::shared_quirks::{ResponseFormat, SchemaRule, ToolChoiceMode};
 
 /// The quirks of a provider or a model family that speaks the Responses API. The default is
 /// what OpenAI's own endpoint accepts. The fields are the keys of `[quirks]` in TOML.
@@ -43,6 +43,10 @@ pub struct RelayQuirks {
     /// Messages may have the role `developer`; else it becomes `system`.
     #[default = true]
     pub developer_role: bool,
+    /// Messages may have the role `system`; else it becomes `developer`, or `user` if that is not
+    /// accepted either.
+    #[default = true]
+    pub system_messages: bool,
     /// Messages of the model may have a `phase`.
     #[default = true]
     pub phase: bool,
@@ -69,9 +73,24 @@ pub struct RelayQuirks {
     #[default = true]
     pub reasoning_summary: bool,
 
+    /// The strictest `text.format` that is accepted; a stricter one is described in the
+    /// instructions.
+    pub response_format: ResponseFormat,
+    /// Requests may be streamed; else they ask for a whole answer.
+    #[default = true]
+    pub stream: bool,
     /// Send `max_output_tokens`.
     #[default = true]
     pub max_output_tokens: bool,
+    /// Send `include`.
+    #[default = true]
+    pub include: bool,
+    /// Send `temperature`.
+    #[default = true]
+    pub temperature: bool,
+    /// Send `top_p`.
+    #[default = true]
+    pub top_p: bool,
     /// Send `presence_penalty` and `frequency_penalty`.
     pub penalties: bool,
     /// Ask for log probabilities.

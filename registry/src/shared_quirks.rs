@@ -18,6 +18,19 @@ pub enum SystemRole {
     User,
 }
 
+/// The strictest `response_format` that a provider accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResponseFormat {
+    /// `json_schema` and `json_object`.
+    #[default]
+    JsonSchema,
+    /// `json_object`, which requires the word JSON in the prompt.
+    JsonObject,
+    /// `response_format` is not accepted.
+    None,
+}
+
 /// A value of `tool_choice` other than `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]

@@ -282,7 +282,7 @@ fn ask(question: &str) -> anyhow::Result<Option<bool>> {
 }
 
 #[derive(Deserialize)]
-struct NodeEvent {
+struct PrintedNode {
     node: RunNode,
 }
 
@@ -300,7 +300,7 @@ fn print_events(events: &mut ResponseStream<RunResponse>, bytes: &[u8]) -> anyho
         let Some(change) = kind.strip_prefix("response.workflow.node.") else {
             return;
         };
-        let Ok(NodeEvent { node }) = serde_json::from_str(data) else {
+        let Ok(PrintedNode { node }) = serde_json::from_str(data) else {
             return;
         };
         let why = node

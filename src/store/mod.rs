@@ -44,6 +44,7 @@
 //! | `web_references` | the addresses that sessions were shown of the web, and where pages are kept |
 //! | `workflow_runs` | the runs of workflows that wait for a person |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
+//! | `learned` | what was learned from refusals |
 
 mod batch;
 mod chunks;
@@ -60,6 +61,7 @@ mod hidden_rounds;
 mod image_texts;
 mod inspection;
 mod jobs;
+mod learned;
 mod lock_patience;
 mod mcp_approvals;
 mod model;
@@ -103,6 +105,7 @@ pub use expiry::{ExpiryStep, ResponseLimits};
 pub use hidden_rounds::MAX_HIDDEN_ROUNDS;
 pub use inspection::{OwnerContents, StoreContents, StoreReading};
 pub use jobs::{EndedJob, EventBatch, JobEntry, JobState, NewJob, UnfinishedJob};
+pub use learned::LearnedRow;
 pub use model::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
 };
@@ -404,6 +407,17 @@ impl Store {
     /// first.
     pub async fn whole_sessions(&self) -> Result<Vec<WholeSession>, StoreError> {
         self.read_small(LOCAL_OWNER, |reading, _| whole_sessions::all(reading))
+            .await
+    }
+
+    /// Stores what was learned of a subject. False if the queue is full. Never blocks.
+    pub fn put_learned(&self, row: LearnedRow) -> bool {
+        self.try_change(move |connection| learned::put(connection, &row))
+    }
+
+    /// All that was learned, the oldest first.
+    pub async fn learned(&self) -> Result<Vec<LearnedRow>, StoreError> {
+        self.read_small(LOCAL_OWNER, |reading, _| learned::all(reading))
             .await
     }
 

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row};
 use super::{
     ArtifactEntry, ArtifactText, JobEntry, StoreError, UsageKey, UsageSum, WaitingDelivery,
 };
-use super::{FoundPrompt, SpentRow, StoredConversation, WholeSession};
+use super::{FoundPrompt, LearnedRow, SpentRow, StoredConversation, WholeSession};
 use crate::net::memory::{CountedValue, MemoryKind, ProcessMemory, SharedMemory};
 
 /// A connection that reads, and the memory of what it reads. Lives as long as one transaction.
@@ -108,6 +108,8 @@ impl Small for SpentRow {}
 impl Small for (String, String) {}
 impl Small for WaitingDelivery {}
 impl Small for WholeSession {}
+// The evidence in it is cut.
+impl Small for LearnedRow {}
 impl Small for (UsageKey, UsageSum) {}
 impl<T: Small> Small for Option<T> {}
 impl<T: Small> Small for Vec<T> {}

@@ -8,7 +8,7 @@ use super::image_texts::IMAGE_TEXTS;
 use super::mcp_approvals::MCP_APPROVALS;
 use super::model::SweepResult;
 use super::web_references::WEB_REFERENCES;
-use super::{prompts, whole_sessions};
+use super::{learned, prompts, whole_sessions};
 
 /// The most texts that one step deletes, so that writes do not wait for long.
 const TEXTS_PER_STEP: u64 = 32;
@@ -61,6 +61,7 @@ pub(super) fn step(
         .execute([limits.accessed_since])?;
     whole_sessions::sweep(&transaction, limits.accessed_since)?;
     prompts::sweep(&transaction, limits.accessed_since)?;
+    learned::sweep(&transaction, limits.accessed_since)?;
     for table in [
         &HIDDEN_ROUNDS,
         &WEB_REFERENCES,

@@ -2,17 +2,19 @@
 //!
 //! [`Failover`] has the routes that can answer a turn and hands out one [`PreparedAttempt`] at a
 //! time, the best one first. `encode` builds these: it plans the turn for a route and encodes the
-//! upstream request.
+//! upstream request. `adapting` answers refusals with another one.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use adapters::event::Usage;
+use adapters::experiments::Experiments;
 use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, OutputPolicy, Plan, UnshortenedFrom};
 use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
+use adapters::refusal::change::LeftOut;
 use adapters::responses::assembler::AnswerParams;
 use adapters::responses::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use adapters::responses::request::TurnSource;
@@ -28,14 +30,16 @@ use super::observer::TurnObserver;
 use super::prefix::{BillForecast, PrefixReport, RequestFingerprint};
 use super::route::{cost_of, redacted_route_name};
 use super::routed_history::RoutedHistory;
+use super::session_changes::ChangedSession;
 use super::shared::SharedState;
 use super::stored_prompts::PendingComparison;
 use super::whole_sessions::is_lost;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
 use crate::log::SafeText;
-use crate::upstream::{LIMIT_LIFETIME, Upstream, UpstreamRequest, is_limit};
+use crate::upstream::{LIMIT_LIFETIME, PatchesOf, Upstream, UpstreamRequest, is_limit};
 
+mod adapting;
 mod encode;
 
 /// The id of the warning that a window or an output limit was learned from a refusal.
@@ -69,6 +73,12 @@ pub(super) struct Failover {
     unkept: BTreeSet<String>,
     /// The point from which on the outputs of the session are sent whole, if they are.
     unshortened_from: Option<UnshortenedFrom>,
+    /// The contents that the session leaves out, and the changes that are tried.
+    changed: ChangedSession,
+    /// When the turn began, in seconds since 1970.
+    now: u64,
+    /// Old patches are left out, see [`PatchesOf::tries_again`].
+    tries_again: bool,
 }
 
 /// How a prompt compares with that of the response that the client named.
@@ -82,6 +92,8 @@ pub(super) enum PromptComparison {
 pub(super) struct PreparedAttempt {
     /// The route, with the learned quirk patches applied.
     pub(super) route: Route,
+    /// The route without them.
+    pub(super) unpatched: Route,
     pub(super) upstream: Arc<Upstream>,
     /// The upstream request. Its body is emptied once content has arrived.
     pub(super) request: UpstreamRequest,
@@ -108,6 +120,8 @@ pub(super) struct PreparedAttempt {
 struct PlannedTurn {
     /// The route, with the learned quirk patches applied.
     route: Route,
+    /// The contents that are left out.
+    left_out: LeftOut,
     /// The reasoning state that the provider wants back: blobs by call id.
     known_baggage: HashMap<String, String>,
     bounds: Bounds,
@@ -122,9 +136,11 @@ pub(super) fn learn_patch(
     shared: &SharedState,
     config: &Config,
     route: &Route,
-    patch: QuirkPatch,
+    of: PatchesOf<'_>,
+    (patch, evidence): (QuirkPatch, &str),
 ) -> bool {
-    let is_new = shared.upstreams.learned_quirks().learn(route, patch);
+    let learned = shared.upstreams.learned_quirks();
+    let is_new = learned.learn(route, of, patch, evidence);
     if is_new && is_limit(patch) {
         tracing::warn!(
             "{} refused a request: {patch}; requests are fitted to this for {} minutes, or until a larger one is answered [{LIMIT_LEARNED}]",
@@ -159,7 +175,13 @@ impl Failover {
         let unshortened_from = history
             .shared
             .whole_session(&ctx.owner, &history.session.id);
+        let shared = &history.shared;
+        let now = ctx.environment.clock.unix();
+        let session = &history.session.id;
         let mut failover = Self {
+            changed: shared.session_changes.get(&ctx.owner, session),
+            now,
+            tries_again: shared.patches_of(&ctx.owner, session, now).tries_again,
             config: Arc::clone(&history.config),
             shared: Arc::clone(&history.shared),
             owner: Arc::clone(&ctx.owner),
@@ -223,6 +245,7 @@ impl Failover {
     /// Ends failover, because content has arrived on this route: remembers the request's
     /// fingerprint, and the route for the session if it is not the preferred one.
     pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt, response_id: &str) {
+        self.learn_what_helped(attempt);
         let (shared, route) = (&self.shared, &attempt.route);
         let (owner, session) = (&self.owner, &self.session);
         let memory = &shared.memory;
@@ -314,6 +337,8 @@ impl Failover {
                 .iter()
                 .position(|route| !self.is_down(route))?;
             let route = self.remaining.remove(index)?;
+            // What was tried for the other model says nothing of this one.
+            self.changed.experiments = Experiments::default();
             if let Ok(attempt) = self.encode_again(ctx, &route) {
                 return Some(attempt);
             }
@@ -340,16 +365,6 @@ impl Failover {
             "{} refused a request as if {patch}; nothing is changed, because {reason} [{LIMIT_NOT_BELIEVED}]",
             SafeText::new(&redacted_route_name(&self.config, &attempt.route)),
         );
-    }
-
-    /// See [`learn_patch`].
-    pub(super) fn learn_patch(&self, route: &Route, patch: QuirkPatch) -> bool {
-        learn_patch(&self.shared, &self.config, route, patch)
-    }
-
-    /// Forgets a quirk patch that did not help.
-    pub(super) fn forget_patch(&self, route: &Route, patch: QuirkPatch) {
-        self.shared.upstreams.learned_quirks().unlearn(route, patch);
     }
 
     /// How many requests have failed for the client's prompt.

@@ -64,6 +64,7 @@ mod route;
 mod routed_history;
 mod running;
 mod service;
+mod session_changes;
 mod session_memory;
 mod shared;
 mod sink;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use adapters::event::Usage;
 use adapters::fault::{Fault, FaultSide};
 use adapters::notes::Notes;
-use adapters::quirk_patch::QuirkPatch;
+use adapters::refusal::change::Change;
 use adapters::responses::assembler;
 use registry::{Price, Route};
 use tokio::time::Instant;
@@ -210,10 +210,10 @@ impl Record {
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 
-    /// The turn was encoded again with a quirk patch and will be sent again.
-    pub(super) fn adapted(&mut self, fault: &Fault, patch: QuirkPatch) {
+    /// The turn was encoded again with a change and will be sent again.
+    pub(super) fn adapted(&mut self, fault: &Fault, change: &Change) {
         self.begin_round();
-        self.notes.add("healed", patch.to_string());
+        self.notes.add("healed", change.to_string());
         self.metrics.adapted(&self.provider, &self.model);
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }

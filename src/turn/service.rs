@@ -87,6 +87,19 @@ impl Service {
         }
     }
 
+    /// Keeps in the store what is learned from refusals, and reads what earlier processes have
+    /// learned.
+    pub async fn keep_learned(&self, store: &Arc<Store>) {
+        let quirks = self.learned_quirks().keep_in(store).await;
+        let read = match quirks {
+            Ok(()) => self.shared.session_changes.keep_in(store).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = read {
+            tracing::warn!("what was learned from refusals cannot be read: {error}");
+        }
+    }
+
     /// Background responses go to this queue from now on. Without one they run at once.
     pub fn run_background_in(&self, queue: Weak<dyn BackgroundQueue>) {
         self.background.set(queue).ok();

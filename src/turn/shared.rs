@@ -15,6 +15,7 @@ use super::calibration::TokenRatios;
 use super::image_texts::KnownImages;
 use super::output_cache::OutputCache;
 use super::prefix::RequestFingerprint;
+use super::session_changes::{ChangedSession, SessionChanges};
 use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
 use super::stored_prompts::StoredPrompts;
@@ -24,7 +25,7 @@ use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::responses::ResponseStore;
-use crate::upstream::Upstreams;
+use crate::upstream::{PatchesOf, Upstreams};
 
 /// The state that all turns share. Lives as long as the process; everything in it is bounded.
 pub(super) struct SharedState {
@@ -33,6 +34,7 @@ pub(super) struct SharedState {
     pub(super) outputs: OutputCache,
     pub(super) artifacts: Artifacts,
     pub(super) whole_sessions: WholeSessions,
+    pub(super) session_changes: SessionChanges,
     /// Where turns are stored.
     pub(super) responses: ResponseStore,
     /// The recorded background response that is replayed.
@@ -51,6 +53,7 @@ impl SharedState {
             outputs: OutputCache::default(),
             artifacts,
             whole_sessions: WholeSessions::default(),
+            session_changes: SessionChanges::default(),
             responses,
             recorded_identity: Mutex::default(),
             prompts: StoredPrompts::default(),
@@ -72,7 +75,11 @@ impl SharedState {
         routes: &[Route],
     ) -> TurnState {
         let now = Instant::now();
+        let changed = self.session_changes.get(owner, session);
+        let of = self.patches_of(owner, session, System.unix());
         let mut state = TurnState {
+            left_out: changed.left_out,
+            experiments: changed.experiments,
             moved_to: self.memory.moved_to(owner, session),
             failed_requests: self.memory.failed_requests(owner, session, prompt),
             outputs: config.context.outputs,
@@ -83,13 +90,15 @@ impl SharedState {
         for route in routes {
             let (provider, model) = (&route.provider.id, &route.upstream_model);
             let learned = self.upstreams.learned_quirks();
-            let patches = learned.patches(provider, model);
+            let patches = learned.patches(route, of);
+            let tried_again = learned.tried_again(route, of);
             let answered = learned.largest_answer(provider, model);
-            if !patches.is_empty() || !answered.is_none() {
+            if !patches.is_empty() || !tried_again.is_empty() || !answered.is_none() {
                 state.model_patches.push(ModelPatches {
                     provider: provider.clone(),
                     model: model.clone(),
                     patches,
+                    tried_again,
                     answered,
                 });
             }
@@ -115,6 +124,21 @@ impl SharedState {
             }
         }
         state
+    }
+
+    /// Which learned patches a turn gets. One that begins a session does without old ones, to see
+    /// whether they are still needed; others do not, so that their prompt keeps its beginning.
+    pub(super) fn patches_of<'o>(
+        &self,
+        owner: &'o Arc<str>,
+        session: &str,
+        now: u64,
+    ) -> PatchesOf<'o> {
+        PatchesOf {
+            owner,
+            now,
+            tries_again: self.memory.last_route(owner, [session.into()]).is_none(),
+        }
     }
 
     /// The point from which on the outputs of a session are sent whole, if they are.
@@ -170,7 +194,7 @@ impl SharedState {
         routes: &[Route],
     ) {
         for route in routes {
-            self.restore_route(state, config, route);
+            self.restore_route(state, config, owner, route);
         }
         let memory = &self.memory;
         memory.add_failed_requests(owner, session, prompt, state.failed_requests);
@@ -195,6 +219,11 @@ impl SharedState {
         if let Some(from) = &state.unshortened_from {
             self.send_whole(owner, session, from.clone());
         }
+        let recorded = ChangedSession {
+            left_out: state.left_out.clone(),
+            experiments: state.experiments.clone(),
+        };
+        self.session_changes.restore(owner, session, recorded);
         self.recorded_identity.lock().clone_from(&state.identity);
         self.images.restore(owner, &state.image_texts);
         for rounds in &state.hidden_rounds {
@@ -203,12 +232,19 @@ impl SharedState {
     }
 
     /// Restores what was learned about the route's model, and the health of its provider.
-    fn restore_route(&self, state: &TurnState, config: &Config, route: &Route) {
+    fn restore_route(&self, state: &TurnState, config: &Config, owner: &str, route: &Route) {
         for learned in &state.model_patches {
             if (&learned.provider, &learned.model) == (&route.provider.id, &route.upstream_model) {
                 let quirks = self.upstreams.learned_quirks();
-                for patch in &learned.patches {
-                    quirks.learn(route, *patch);
+                // None of the former is old, and all of the latter are.
+                for (patches, now) in [(&learned.patches, u64::MAX), (&learned.tried_again, 0)] {
+                    let of = PatchesOf {
+                        now,
+                        ..PatchesOf::owner(owner)
+                    };
+                    for patch in patches {
+                        quirks.learn(route, of, *patch, "");
+                    }
                 }
                 quirks.restore_answer(route, learned.answered);
             }

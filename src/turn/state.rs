@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use adapters::experiments::Experiments;
 use adapters::hidden_rounds::HiddenRounds;
 use adapters::image_texts::ImageTexts;
 use adapters::plan::{OutputPolicy, Retention, UnshortenedFrom};
 use adapters::quirk_patch::QuirkPatch;
+use adapters::refusal::change::LeftOut;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use adapters::tools::{McpListing, ProxyTool};
 use serde::{Deserialize, Serialize};
@@ -67,6 +69,12 @@ pub struct TurnState {
     /// The point from which on the outputs of the session were sent whole, if they were.
     #[serde(skip_serializing_if = "Option::is_none", alias = "whole")]
     pub unshortened_from: Option<UnshortenedFrom>,
+    /// The contents that the session left out because they were refused.
+    #[serde(skip_serializing_if = "LeftOut::is_empty")]
+    pub left_out: LeftOut,
+    /// The changes that were tried after refusals of earlier turns of the session.
+    #[serde(skip_serializing_if = "Experiments::is_empty")]
+    pub experiments: Experiments,
     /// Whether the turn was stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,
@@ -108,6 +116,9 @@ pub struct ModelPatches {
     pub model: String,
     /// The patches, in the order in which they were learned.
     pub patches: Vec<QuirkPatch>,
+    /// Older ones that were left out to see whether they were still needed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried_again: Vec<QuirkPatch>,
     /// The most that it had answered, by which a limit is believed or not.
     #[serde(default, skip_serializing_if = "LargestAnswer::is_none")]
     pub answered: LargestAnswer,

@@ -1,28 +1,49 @@
 //! What the proxy learns about models: quirk patches from refusals of their providers, and how
-//! large requests and answers they had. In memory until the process ends.
+//! large requests and answers they had. Patches are kept in the store with their evidence, but for
+//! limits, and tried again after a week.
+//!
+//! A patch that takes away something that clients have said is learned for the owner whose request
+//! was refused alone, so that nobody can teach others to do without it.
 //!
 //! A refusal can be wrong, or quote a text from elsewhere. A patch that names a limit could make a
 //! model useless for every session, so limits are believed within bounds only and for a time; see
 //! [`LearnedQuirks::believes`].
 
-use std::sync::Arc;
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use adapters::event::Usage;
 use adapters::quirk_patch::{ModelPatch, QuirkPatch, SharedPatch};
+use adapters::refusal::change::{Change, ChangeScope};
 use adapters::wire;
 use hashlink::LinkedHashMap;
 use parking_lot::RwLock;
 use registry::{Route, Window, WindowSource};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::store::Store;
+
+mod stored;
+#[cfg(test)]
+mod tests;
 
 /// Maximum number of models with patches, and of models with answers; the oldest are evicted
 /// first.
 const MAX_MODELS: usize = 1000;
-/// Maximum number of patches for one model. The oldest patch of the kind that is added is
-/// evicted first, else the oldest of any kind.
+/// Maximum number of patches that one owner has of one model. The oldest patch of the kind that is
+/// added is evicted first, else the oldest of any kind.
 const MAX_PATCHES: usize = 16;
+/// Maximum number of patches of all owners for one model. The oldest of the owner with most is
+/// evicted first.
+const MAX_PATCHES_OF_MODEL: usize = 512;
+/// The most characters of a refusal that are kept as the evidence of a patch.
+const MAX_EVIDENCE: usize = 300;
+/// A patch that was learned longer ago is left out of a turn that begins a session, to see whether
+/// it is still needed.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_hours(7 * 24);
 /// How long a learned window or output limit is used. A limit that still holds is learned again
 /// by the next refusal; one that was wrong, or was raised, goes away by itself.
 pub const LIMIT_LIFETIME: Duration = Duration::from_hours(1);
@@ -32,21 +53,53 @@ const MIN_PART_OF_LISTED: u64 = 4;
 
 /// The quirk patches of each model of each provider, and its largest answers. Most models have
 /// no patches; a turn then costs one lookup.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct LearnedQuirks {
     patches: RwLock<LinkedHashMap<ModelKey, Vec<LearnedPatch>>>,
     answers: RwLock<LinkedHashMap<ModelKey, LargestAnswer>>,
+    store: OnceLock<Arc<Store>>,
 }
 
 /// The provider's id and its name of the model.
 type ModelKey = (String, String);
 
-/// A patch and when it was learned.
-#[derive(Debug, Clone, Copy)]
-struct LearnedPatch {
-    patch: QuirkPatch,
-    /// When it is forgotten; `None` if it is kept until the process ends.
+/// A patch with its evidence.
+#[derive(Debug, Clone)]
+pub struct LearnedPatch {
+    /// The patch.
+    pub patch: QuirkPatch,
+    /// The owner for whom it holds; empty if it holds for all.
+    pub owner: Arc<str>,
+    /// The refusal that it has answered, cut.
+    pub evidence: Arc<str>,
+    /// When it was learned, in seconds since 1970.
+    pub learned: u64,
+    /// Stands for the settings of the provider and the model with which it was learned.
+    settings: u64,
+    /// When it is forgotten, if it is a limit.
     expires: Option<Instant>,
+}
+
+/// Whose patches are asked for, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct PatchesOf<'a> {
+    /// The owner.
+    pub owner: &'a str,
+    /// The time, in seconds since 1970.
+    pub now: u64,
+    /// Those that were learned more than a week ago are left out.
+    pub tries_again: bool,
+}
+
+impl<'a> PatchesOf<'a> {
+    /// All that holds for an owner, however old.
+    pub fn owner(owner: &'a str) -> Self {
+        Self {
+            owner,
+            now: 0,
+            tries_again: false,
+        }
+    }
 }
 
 /// The most tokens that a model has taken and given, as its provider counted them.
@@ -84,31 +137,53 @@ impl LargestAnswer {
 }
 
 impl LearnedPatch {
-    fn new(patch: QuirkPatch) -> Self {
-        let expires = is_limit(patch).then(|| Instant::now() + LIMIT_LIFETIME);
-        Self { patch, expires }
-    }
-
     fn is_valid(&self) -> bool {
         self.expires.is_none_or(|expires| Instant::now() < expires)
     }
+
+    /// Whether it holds for a turn with these settings.
+    fn holds(&self, settings: u64, of: PatchesOf<'_>) -> bool {
+        let is_meant = self.owner.is_empty() || *self.owner == *of.owner;
+        is_meant && self.settings == settings && self.is_valid()
+    }
+
+    /// Whether it is left out to see whether it is still needed.
+    fn is_tried_again(&self, of: PatchesOf<'_>) -> bool {
+        of.tries_again
+            && !is_limit(self.patch)
+            && self.learned.saturating_add(TRIED_AGAIN_AFTER.as_secs()) < of.now
+    }
+}
+
+/// Stands for what the patches of a model depend on: the address of its provider, and what is
+/// configured and listed of the model.
+fn settings_of(route: &Route) -> u64 {
+    let (provider, model) = (&route.provider, &route.upstream_model);
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "{} {:?} {:?}",
+        provider.base_url,
+        provider.dialect_for(model),
+        provider.model(model)
+    );
+    xxh3_64(text.as_bytes())
 }
 
 impl LearnedQuirks {
     /// Applies the patches of a route's model to the route. Returns whether there were any.
-    pub fn apply(&self, route: &mut Route) -> bool {
-        let known = self.patches.read();
-        let Some(patches) = find(&known, &route.provider.id, &route.upstream_model) else {
+    pub fn apply(&self, route: &mut Route, of: PatchesOf<'_>) -> bool {
+        let patches = self.patches(route, of);
+        if patches.is_empty() {
             return false;
-        };
+        }
         let dialect = Arc::make_mut(&mut route.dialect);
         let model = Arc::make_mut(&mut route.model);
-        let mut is_patched = false;
-        for learned in patches.iter().filter(|learned| learned.is_valid()) {
-            wire::apply_patch(learned.patch, &mut dialect.quirks, model);
-            is_patched = true;
+        for patch in patches {
+            wire::apply_patch(patch, &mut dialect.quirks, model);
         }
-        is_patched
+        true
     }
 
     /// Whether a patch can be true of a route's model. A window or output limit cannot if the
@@ -130,41 +205,87 @@ impl LearnedQuirks {
             && listed.is_none_or(|listed| u64::from(tokens) >= listed / MIN_PART_OF_LISTED)
     }
 
-    /// Adds a patch for the model of a route. It is applied after the earlier ones, so it
-    /// wins where they contradict it. Returns `false` if it is already the latest of its
-    /// kind.
-    pub fn learn(&self, route: &Route, patch: QuirkPatch) -> bool {
+    /// Adds a patch for the model of a route, for all or for the owner alone. It is applied after
+    /// the earlier ones, so it wins where they contradict it. Returns `false` if it is already the
+    /// latest of its kind.
+    pub fn learn(
+        &self,
+        route: &Route,
+        of: PatchesOf<'_>,
+        patch: QuirkPatch,
+        evidence: &str,
+    ) -> bool {
+        let owner = match Change::Quirk(patch).scope() {
+            ChangeScope::Model => "",
+            ChangeScope::Owner | ChangeScope::Session => of.owner,
+        };
+        let new = LearnedPatch {
+            patch,
+            owner: owner.into(),
+            evidence: evidence
+                .chars()
+                .take(MAX_EVIDENCE)
+                .collect::<String>()
+                .into(),
+            learned: of.now,
+            settings: settings_of(route),
+            expires: is_limit(patch).then(|| Instant::now() + LIMIT_LIFETIME),
+        };
         let mut known = self.patches.write();
         let key = key(&route.provider.id, &route.upstream_model);
         if known.len() >= MAX_MODELS && !known.contains_key(&key) {
             known.pop_front();
         }
-        let patches = known.entry(key).or_insert_with(Vec::new);
-        patches.retain(LearnedPatch::is_valid);
-        let is_same_kind = |old: &LearnedPatch| old.patch.is_same_kind(&patch);
+        let patches = known.entry(key.clone()).or_insert_with(Vec::new);
+        patches.retain(|old| old.is_valid() && (old.settings == new.settings));
+        let is_same_kind = |old: &LearnedPatch| *old.owner == *owner && replaces(patch, old.patch);
         let latest = patches.iter_mut().rfind(|old| is_same_kind(old));
-        if let Some(latest) = latest.filter(|latest| latest.patch == patch) {
-            *latest = LearnedPatch::new(patch);
-            return false;
+        let is_known = latest.is_some_and(|latest| {
+            let is_known = latest.patch == patch;
+            if is_known {
+                *latest = new.clone();
+            }
+            is_known
+        });
+        if !is_known {
+            patches.retain(|old| old.patch != patch || *old.owner != *owner);
+            let own = patches.iter().filter(|old| *old.owner == *owner);
+            if own.count() >= MAX_PATCHES {
+                let is_own = |old: &LearnedPatch| *old.owner == *owner;
+                let oldest = patches.iter().position(is_same_kind);
+                let oldest = oldest.or_else(|| patches.iter().position(is_own));
+                patches.remove(oldest.unwrap_or(0));
+            }
+            if patches.len() >= MAX_PATCHES_OF_MODEL {
+                remove_of_largest(patches);
+            }
+            patches.push(new);
         }
-        patches.retain(|old| old.patch != patch);
-        if patches.len() >= MAX_PATCHES {
-            patches.remove(patches.iter().position(is_same_kind).unwrap_or(0));
-        }
-        patches.push(LearnedPatch::new(patch));
-        true
+        self.store_patches(&key, owner, patches);
+        !is_known
     }
 
-    /// Removes a patch that did not help, because the same refusal came again. Limits that the
-    /// provider stated as a number are kept: they are still true.
-    pub fn unlearn(&self, route: &Route, patch: QuirkPatch) {
+    /// Removes a patch that did not help, because the same refusal came again, or that is no
+    /// longer needed. Limits that the provider stated as a number are kept: they are still true.
+    pub fn unlearn(&self, route: &Route, of: PatchesOf<'_>, patch: QuirkPatch) {
         if is_limit(patch) {
             return;
         }
         let mut known = self.patches.write();
         let key = key(&route.provider.id, &route.upstream_model);
         if let Some(patches) = known.get_mut(&key) {
-            patches.retain(|old| old.patch != patch);
+            let is_meant = |old: &LearnedPatch| {
+                old.patch == patch && (old.owner.is_empty() || *old.owner == *of.owner)
+            };
+            let owners: Vec<Arc<str>> = patches
+                .iter()
+                .filter(|old| is_meant(old))
+                .map(|old| Arc::clone(&old.owner))
+                .collect();
+            patches.retain(|old| !is_meant(old));
+            for owner in owners {
+                self.store_patches(&key, &owner, patches);
+            }
         }
     }
 
@@ -214,9 +335,11 @@ impl LearnedQuirks {
 
     /// The context window that the provider stated in an overflow error, if it did.
     pub fn window(&self, provider: &str, model: &str) -> Option<Window> {
-        let mut patches = self.patches(provider, model).into_iter().rev();
-        patches.find_map(|patch| {
-            let QuirkPatch::Model(ModelPatch::Window(tokens)) = patch else {
+        let known = self.patches.read();
+        let patches = find(&known, provider, model).into_iter().flatten();
+        let mut valid = patches.rev().filter(|learned| learned.is_valid());
+        valid.find_map(|learned| {
+            let QuirkPatch::Model(ModelPatch::Window(tokens)) = learned.patch else {
                 return None;
             };
             Some(Window {
@@ -227,13 +350,41 @@ impl LearnedQuirks {
     }
 
     /// The patches of a model, in the order in which they were learned.
-    pub fn patches(&self, provider: &str, model: &str) -> Vec<QuirkPatch> {
+    pub fn patches(&self, route: &Route, of: PatchesOf<'_>) -> Vec<QuirkPatch> {
+        self.patches_where(route, of, |learned| !learned.is_tried_again(of))
+    }
+
+    /// The patches of a model that are left out to see whether they are still needed.
+    pub fn tried_again(&self, route: &Route, of: PatchesOf<'_>) -> Vec<QuirkPatch> {
+        self.patches_where(route, of, |learned| learned.is_tried_again(of))
+    }
+
+    fn patches_where(
+        &self,
+        route: &Route,
+        of: PatchesOf<'_>,
+        is_wanted: impl Fn(&LearnedPatch) -> bool,
+    ) -> Vec<QuirkPatch> {
         let known = self.patches.read();
-        let patches = find(&known, provider, model).into_iter().flatten();
-        patches
-            .filter(|learned| learned.is_valid())
-            .map(|learned| learned.patch)
-            .collect()
+        let Some(patches) = find(&known, &route.provider.id, &route.upstream_model) else {
+            return Vec::new();
+        };
+        let settings = settings_of(route);
+        let patches = patches.iter();
+        let held = patches.filter(|learned| learned.holds(settings, of) && is_wanted(learned));
+        held.map(|learned| learned.patch).collect()
+    }
+
+    /// All that was learned, by provider and model.
+    pub fn all(&self) -> Vec<(String, String, Vec<LearnedPatch>)> {
+        let known = self.patches.read();
+        let valid = |patches: &Vec<LearnedPatch>| -> Vec<LearnedPatch> {
+            patches.iter().filter(|it| it.is_valid()).cloned().collect()
+        };
+        let all = known.iter();
+        let all = all
+            .map(|((provider, model), patches)| (provider.clone(), model.clone(), valid(patches)));
+        all.filter(|(_, _, patches)| !patches.is_empty()).collect()
     }
 
     /// Removes all that is known of a provider's models. Its settings have changed, so it may be
@@ -241,6 +392,34 @@ impl LearnedQuirks {
     pub(super) fn forget_provider(&self, provider: &str) {
         self.patches.write().retain(|(id, _), _| id != provider);
         self.answers.write().retain(|(id, _), _| id != provider);
+    }
+}
+
+/// Whether a patch takes the place of an earlier one. Of parameters that are left out, each is one
+/// of its own.
+fn replaces(new: QuirkPatch, old: QuirkPatch) -> bool {
+    match (new, old) {
+        (
+            QuirkPatch::Shared(SharedPatch::OmitParameter(_)),
+            QuirkPatch::Shared(SharedPatch::OmitParameter(_)),
+        ) => new == old,
+        (new, old) => new.is_same_kind(&old),
+    }
+}
+
+/// Removes the oldest patch of the owner who has most.
+fn remove_of_largest(patches: &mut Vec<LearnedPatch>) {
+    let count = |owner: &str| patches.iter().filter(|it| *it.owner == *owner).count();
+    let largest = patches
+        .iter()
+        .enumerate()
+        .rev()
+        .max_by_key(|(_, it)| count(&it.owner));
+    if let Some((_, largest)) = largest {
+        let owner = Arc::clone(&largest.owner);
+        if let Some(oldest) = patches.iter().position(|it| it.owner == owner) {
+            patches.remove(oldest);
+        }
     }
 }
 
@@ -267,209 +446,4 @@ fn find<'m, V>(
 
 fn key(provider: &str, model: &str) -> ModelKey {
     (provider.to_owned(), model.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use adapters::quirk_patch::ChatPatch;
-    use registry::{MaxTokensField, Registry};
-    use toml::toml;
-
-    use super::*;
-
-    fn registry() -> Registry {
-        let over = toml! { base_url = "https://lab.example/v1" passthrough = true };
-        let provider = registry::build("lab", over).unwrap().to_provider("lab");
-        Registry {
-            providers: vec![Arc::new(provider)],
-            ..Registry::default()
-        }
-    }
-
-    fn route(model: &str) -> Route {
-        registry().resolve(model, false).unwrap()
-    }
-
-    #[test]
-    fn a_patch_applies_to_its_model_only() {
-        let learned = LearnedQuirks::default();
-        assert!(!learned.apply(&mut route("a")));
-        assert!(learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
-        assert!(learned.learn(
-            &route("a"),
-            ChatPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens).into()
-        ));
-        let mut patched = route("a");
-        assert!(learned.apply(&mut patched));
-        assert_eq!(patched.model.window, Some(8_192));
-        assert_eq!(
-            patched.dialect.quirks.as_chat().unwrap().max_tokens_field,
-            MaxTokensField::MaxCompletionTokens
-        );
-        assert!(!learned.apply(&mut route("b")));
-    }
-
-    #[test]
-    fn the_registry_is_not_changed() {
-        let (learned, registry) = (LearnedQuirks::default(), registry());
-        let mut patched = registry.resolve("a", false).unwrap();
-        learned.learn(
-            &patched,
-            ChatPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens).into(),
-        );
-        learned.apply(&mut patched);
-        let again = registry.resolve("a", false).unwrap();
-        assert_ne!(again.dialect, patched.dialect);
-    }
-
-    #[test]
-    fn a_later_patch_of_the_same_kind_wins() {
-        let learned = LearnedQuirks::default();
-        assert!(learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
-        assert!(!learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
-        assert!(learned.learn(&route("a"), ModelPatch::Window(4_096).into()));
-        let mut patched = route("a");
-        learned.apply(&mut patched);
-        assert_eq!(patched.model.window, Some(4_096));
-        assert!(learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
-        assert!(learned.learn(&route("a"), ModelPatch::Window(4_096).into()));
-        let window = learned.window("lab", "a").unwrap();
-        assert_eq!(
-            (window.tokens, window.source),
-            (4_096, WindowSource::Learned)
-        );
-        assert_eq!(learned.window("lab", "b"), None);
-    }
-
-    #[test]
-    fn a_patch_that_did_not_help_is_removed_unless_it_is_a_number() {
-        let learned = LearnedQuirks::default();
-        learned.learn(&route("a"), ModelPatch::NoImages.into());
-        learned.learn(&route("a"), ModelPatch::Window(8_192).into());
-        for patch in [ModelPatch::NoImages, ModelPatch::Window(8_192)] {
-            learned.unlearn(&route("a"), patch.into());
-        }
-        let mut patched = route("a");
-        let images = patched.model.images;
-        learned.apply(&mut patched);
-        assert_eq!(patched.model.window, Some(8_192));
-        assert_eq!(patched.model.images, images);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let learned = LearnedQuirks::default();
-        for model in 0..=MAX_MODELS {
-            learned.learn(&route(&model.to_string()), ModelPatch::Window(8_192).into());
-        }
-        assert_eq!(learned.window("lab", "0"), None);
-        assert!(learned.window("lab", "1").is_some());
-        assert!(learned.window("lab", &MAX_MODELS.to_string()).is_some());
-    }
-
-    #[test]
-    fn many_patches_of_one_kind_evict_no_other_kind() {
-        let learned = LearnedQuirks::default();
-        learned.learn(&route("a"), ModelPatch::MaxOutput(512).into());
-        for tokens in 1..100 {
-            learned.learn(&route("a"), ModelPatch::Window(tokens).into());
-        }
-        let mut patched = route("a");
-        learned.apply(&mut patched);
-        let model = &patched.model;
-        assert_eq!((model.window, model.max_output), (Some(99), Some(512)));
-        let known = learned.patches.read();
-        assert_eq!(known.get(&key("lab", "a")).map(Vec::len), Some(MAX_PATCHES));
-    }
-
-    #[test]
-    fn a_provider_that_changed_is_forgotten() {
-        let learned = LearnedQuirks::default();
-        learned.learn(&route("a"), ModelPatch::Window(8_192).into());
-        learned.forget_provider("other");
-        assert!(learned.window("lab", "a").is_some());
-        learned.forget_provider("lab");
-        assert_eq!(learned.window("lab", "a"), None);
-        assert!(learned.learn(&route("a"), ModelPatch::Window(8_192).into()));
-    }
-
-    fn listed(window: u64, max_output: u64) -> Route {
-        let mut over = toml! { base_url = "https://lab.example/v1" };
-        let model = format!("[[models]]\nid = \"m\"\nwindow = {window}\nmax_output = {max_output}");
-        over.extend(model.parse::<toml::Table>().unwrap());
-        let provider = registry::build("lab", over).unwrap().to_provider("lab");
-        let registry = Registry {
-            providers: vec![Arc::new(provider)],
-            ..Registry::default()
-        };
-        registry.resolve("m", false).unwrap()
-    }
-
-    fn usage(input: u64, output: u64) -> Usage {
-        Usage {
-            input,
-            output,
-            ..Usage::default()
-        }
-    }
-
-    #[test]
-    fn a_limit_is_not_believed_below_what_the_model_answered() {
-        let learned = LearnedQuirks::default();
-        let believes = |patch: ModelPatch| learned.believes(&route("a"), patch.into());
-        assert!(believes(ModelPatch::Window(4_000)) && believes(ModelPatch::MaxOutput(300)));
-        learned.record_answer("lab", "a", usage(5_000, 400));
-        learned.record_answer("lab", "a", usage(10, 1));
-        learned.record_answer("lab", "b", usage(90_000, 9_000));
-        assert!(!believes(ModelPatch::Window(4_999)) && !believes(ModelPatch::MaxOutput(399)));
-        assert!(believes(ModelPatch::Window(5_000)) && believes(ModelPatch::MaxOutput(400)));
-        assert!(believes(ModelPatch::NoImages));
-    }
-
-    #[test]
-    fn a_limit_is_not_believed_far_below_the_listed_one() {
-        let (learned, route) = (LearnedQuirks::default(), listed(200_000, 8_000));
-        let believes = |patch: ModelPatch| learned.believes(&route, patch.into());
-        assert!(!believes(ModelPatch::Window(49_999)) && !believes(ModelPatch::MaxOutput(1_999)));
-        assert!(believes(ModelPatch::Window(50_000)) && believes(ModelPatch::MaxOutput(2_000)));
-    }
-
-    #[test]
-    fn a_larger_answer_refutes_a_limit() {
-        let learned = LearnedQuirks::default();
-        for patch in [
-            ModelPatch::Window(4_096),
-            ModelPatch::MaxOutput(300),
-            ModelPatch::NoImages,
-        ] {
-            learned.learn(&route("a"), patch.into());
-        }
-        learned.record_answer("lab", "a", usage(4_096, 300));
-        assert_eq!(learned.patches("lab", "a").len(), 3);
-        learned.record_answer("lab", "a", usage(4_097, 301));
-        assert_eq!(learned.patches("lab", "a"), [ModelPatch::NoImages.into()]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_limit_is_forgotten_after_an_hour() {
-        let learned = LearnedQuirks::default();
-        let almost = Duration::from_mins(59);
-        for patch in [ModelPatch::Window(4_096), ModelPatch::NoSampling] {
-            learned.learn(&route("a"), patch.into());
-        }
-        tokio::time::advance(almost).await;
-        assert_eq!(learned.patches("lab", "a").len(), 2);
-        // The provider says it again.
-        assert!(!learned.learn(&route("a"), ModelPatch::Window(4_096).into()));
-        tokio::time::advance(almost).await;
-        assert!(learned.window("lab", "a").is_some());
-        tokio::time::advance(Duration::from_mins(1)).await;
-        assert_eq!(learned.window("lab", "a"), None);
-        let mut patched = route("a");
-        assert!(learned.apply(&mut patched));
-        assert_eq!(
-            (patched.model.window, patched.model.sampling),
-            (None, false)
-        );
-    }
 }

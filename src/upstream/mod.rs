@@ -43,7 +43,9 @@ pub use client::client_builder;
 pub use concurrency::RequestPermit;
 pub use health::{LastRequestReport, ProviderHealth};
 pub use keys::{KeyIndex, KeyRing};
-pub use learned_quirks::{LIMIT_LIFETIME, LargestAnswer, LearnedQuirks, is_limit};
+pub use learned_quirks::{
+    LIMIT_LIFETIME, LargestAnswer, LearnedPatch, LearnedQuirks, PatchesOf, is_limit,
+};
 
 use concurrency::ConcurrencyLimit;
 

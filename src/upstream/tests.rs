@@ -184,7 +184,9 @@ fn learned_quirks_are_kept_with_new_keys_and_dropped_with_new_settings() {
     let learned = || upstreams.learned_quirks().window("lab", "model").is_some();
     upstreams.learned_quirks().learn(
         &route(&first),
+        PatchesOf::owner("local"),
         adapters::quirk_patch::ModelPatch::Window(8_192).into(),
+        "",
     );
     upstream(&upstreams, &config(TWO_KEYS));
     assert!(learned());

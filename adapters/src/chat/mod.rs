@@ -11,11 +11,13 @@
 //! | `decode` | reads chunks and whole answers |
 //! | `provider_search` | the provider's own search of the web |
 //! | `reasoning_state` | what later requests need of an answer |
-//! | `refusals` | the quirk patches that refusals lead to |
+//! | `refusals` | the quirk patches that known refusals lead to |
+//! | `candidates` | the changes that what a refusal names suggests |
 //! | `patch` | what such a patch changes |
 //! | `observe` | the quirks that an answer shows |
 //! | `reasoning_fields` | the fields that may steer reasoning |
 
+pub(crate) mod candidates;
 pub(crate) mod decode;
 pub(crate) mod encode;
 mod group;

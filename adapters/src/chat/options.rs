@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use registry::ChatQuirks;
+use registry::{ChatQuirks, ContentForm};
 
 use crate::encode_options::EncodeOptions;
 use crate::image_texts::ImageTexts;
@@ -31,17 +31,23 @@ impl<'a> Deref for ChatOptions<'a> {
 impl<'a> ChatOptions<'a> {
     pub(super) fn accepted_media(&self) -> AcceptedMedia<'a> {
         let quirks = self.quirks;
+        let is_text = quirks.content_form == ContentForm::String;
         AcceptedMedia {
-            images: AcceptedImages::of(self.model, quirks.image_urls),
+            images: if is_text {
+                AcceptedImages::None
+            } else {
+                AcceptedImages::of(self.model, quirks.image_urls)
+            },
             image_texts: self.image_texts,
+            left_out: self.left_out,
             images_without_text: !quirks.image_needs_text,
             // Most of these providers take PDFs alone.
-            files: if quirks.files {
+            files: if quirks.files && !is_text {
                 AcceptedFiles::Binary
             } else {
                 AcceptedFiles::None
             },
-            audio: self.model.audio,
+            audio: self.model.audio && !is_text,
         }
     }
 }

@@ -29,6 +29,11 @@ impl ChatPatch {
             Self::MergeUser => quirks.merge_user = true,
             Self::ImageNeedsText => quirks.image_needs_text = true,
             Self::CallContent(content) => quirks.call_content = content,
+            Self::CallArguments(form) => quirks.call_arguments = form,
+            Self::ContentForm(form) => quirks.content_form = form,
+            Self::MessageLimit(hundreds) => {
+                quirks.message_limit = Some(u32::from(hundreds) * 100);
+            }
             Self::CallIds(form) => quirks.call_ids = form,
             Self::ToolNames => quirks.tool_names = true,
             Self::NoCallStreaming => quirks.stream_tools = false,
@@ -98,12 +103,18 @@ pub(crate) fn parameter_quirk(parameter: Parameter, quirks: &mut ChatQuirks) -> 
         Parameter::Logprobs => &mut quirks.logprobs,
         Parameter::ParallelToolCalls => &mut quirks.parallel_tool_calls,
         Parameter::Strict => &mut quirks.strict_tools,
+        Parameter::Stream => &mut quirks.stream,
         Parameter::StreamOptions => &mut quirks.stream_usage,
+        Parameter::Temperature => &mut quirks.temperature,
+        Parameter::TopP => &mut quirks.top_p,
         Parameter::PromptCacheKey => &mut quirks.prompt_cache_key,
         Parameter::CacheControl => &mut quirks.cache_control,
         Parameter::ServiceTier => &mut quirks.service_tier,
         Parameter::Verbosity => &mut quirks.verbosity,
-        Parameter::ReasoningSummary => return None,
+        Parameter::ReasoningSummary
+        | Parameter::MaxOutputTokens
+        | Parameter::Phase
+        | Parameter::Include => return None,
     })
 }
 

@@ -317,20 +317,9 @@ impl ProviderError {
     /// The provider's own text in lower case. Quotations of the input are left out,
     /// because a conversation may well be about errors.
     pub(super) fn own_text(&self) -> String {
-        const QUOTES: &[&str] = &[
-            // vLLM and SGLang: input quoted by pydantic
-            "'input': ",
-            "\"input\": ",
-            "\"input\":",
-            "input_value=",
-            // llama.cpp: output of the model
-            "failed to parse input at pos",
-        ];
-        let mut own: String = self.message.chars().take(MAX_OWN_TEXT).collect();
-        own = own.to_lowercase();
-        let end = QUOTES.iter().filter_map(|quote| own.find(quote)).min();
-        own.truncate(end.unwrap_or(own.len()));
-        own
+        let own: String = self.message.chars().take(MAX_OWN_TEXT).collect();
+        let own = own.to_lowercase();
+        without_quotations(&own).to_owned()
     }
 
     /// GLM's code: four digits as the code (or, at its other endpoint, the type) of
@@ -340,6 +329,21 @@ impl ProviderError {
         let digits = |word: &str| (word.len() == 4).then(|| word.parse().ok()).flatten();
         digits(&self.kind).or_else(|| self.kind.is_empty().then(|| digits(&self.code)).flatten())
     }
+}
+
+/// The part of a text before a quotation of the input begins.
+pub(super) fn without_quotations(text: &str) -> &str {
+    const QUOTES: &[&str] = &[
+        // vLLM and SGLang: input quoted by pydantic
+        "'input': ",
+        "\"input\": ",
+        "\"input\":",
+        "input_value=",
+        // llama.cpp: output of the model
+        "failed to parse input at pos",
+    ];
+    let end = QUOTES.iter().filter_map(|quote| text.find(quote)).min();
+    text.get(..end.unwrap_or(text.len())).unwrap_or(text)
 }
 
 /// A scalar as text; empty for `null`, lists and objects.

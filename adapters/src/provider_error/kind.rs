@@ -207,6 +207,9 @@ const BAD_KEY: &[&str] = &[
     "no auth credentials found",
     // Azure
     "invalid subscription key",
+    // FastAPI: the location of a missing header
+    "header.authorization",
+    "header.x-api-key",
 ];
 
 const FILTERED: &[&str] = &[
@@ -227,6 +230,37 @@ const FILTERED: &[&str] = &[
     "your input was flagged",
     // Gemini
     "prohibited_content",
+    // OpenAI: `flagged as potentially violating our usage policy`
+    "usage policy",
+    "usage policies",
+    "content policy",
+    "content policies",
+    "content filter",
+    "safety filter",
+    "safety system",
+    "moderation",
+    "was flagged",
+    "were flagged",
+    "been flagged",
+    "sensitive words",
+    // gateways, in the language of their users
+    "敏感词",
+    "违规",
+    "不安全内容",
+    "利用規約",
+    "コンテンツポリシー",
+    "콘텐츠 정책",
+    "이용 정책",
+    "nutzungsrichtlinien",
+    "inhaltsrichtlinien",
+    "politique d'utilisation",
+    "politique de contenu",
+    "política de contenido",
+    "políticas de uso",
+    "filtro de seguridad",
+    "filtro de contenido",
+    "политик",
+    "правила использования",
 ];
 
 const BUSY: &[&str] = &[

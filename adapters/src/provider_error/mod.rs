@@ -11,6 +11,7 @@
 //! | `patches` | the quirk patches that known refusals lead to, whatever the wire |
 //! | `markup` | the words of a web page |
 //! | `quoted` | whether a limit is stated or quoted from the request |
+//! | `refusal_text` | all that a refusal says and names |
 //! | `find` | numbers and names in a text |
 
 use std::borrow::Cow;
@@ -30,6 +31,7 @@ mod markup;
 mod overflow;
 pub(crate) mod patches;
 mod quoted;
+mod refusal_text;
 #[cfg(test)]
 mod tests;
 
@@ -50,20 +52,20 @@ pub(crate) fn from_reply(
     body: &[u8],
 ) -> Fault {
     let text = String::from_utf8_lossy(body);
-    to_fault(rules, status, wait, ProviderError::from_body(&text))
+    to_fault(rules, status, wait, ProviderError::from_body(&text), &text)
 }
 
 /// The fault of an error object or text inside a stream.
 pub(crate) fn from_stream_error(rules: PatchRules, raw: &RawValue) -> Fault {
     let error = ProviderError::from_error(raw);
-    to_fault(rules, guess_status(&error), None, error)
+    to_fault(rules, guess_status(&error), None, error, raw.get())
 }
 
 /// The fault of a body with a 2xx status that is an error, in any shape of an error
 /// reply; `None` if it is an answer.
 pub(crate) fn from_failed_answer(rules: PatchRules, body: &str) -> Option<Fault> {
     let error = ProviderError::from_failed_answer(body)?;
-    Some(to_fault(rules, guess_status(&error), None, error))
+    Some(to_fault(rules, guess_status(&error), None, error, body))
 }
 
 /// The status of an error that came without one.
@@ -98,7 +100,13 @@ fn status_of_code(word: &str) -> Option<u16> {
     CODES.iter().find(has_word).map(|(status, _)| *status)
 }
 
-fn to_fault(rules: PatchRules, status: u16, wait: Option<Duration>, error: ProviderError) -> Fault {
+fn to_fault(
+    rules: PatchRules,
+    status: u16,
+    wait: Option<Duration>,
+    error: ProviderError,
+    reply: &str,
+) -> Fault {
     let lower = error.own_text();
     let overflow = overflow::detect(status, &error, &lower);
     let mut kind = match overflow {
@@ -130,8 +138,14 @@ fn to_fault(rules: PatchRules, status: u16, wait: Option<Duration>, error: Provi
     let code =
         (kind == Kind::Refused && !error.code.is_empty() && error.code.parse::<u16>().is_err())
             .then_some(error.code);
+    let refusal = matches!(
+        kind,
+        Kind::Refused | Kind::Unavailable | Kind::Overloaded | Kind::ModelNotFound
+    );
+    let refusal = refusal.then(|| refusal_text::of_reply(reply, &error.message));
     Fault {
         retry,
+        refusal: refusal.map(String::into_boxed_str),
         param: error.param.map(Cow::Owned),
         code: code.map(Into::into),
         upstream_status: Some(status),

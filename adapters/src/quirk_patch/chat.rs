@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use registry::{CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat};
+use registry::{
+    CallArguments, CallContent, CallIds, ContentForm, MaxTokensField, ReasoningRequired,
+    ResponseFormat,
+};
 use serde::{Deserialize, Serialize};
 
 /// A change of a quirk that only Chat Completions has.
@@ -34,6 +37,12 @@ pub enum ChatPatch {
     ImageNeedsText,
     /// The `content` of an assistant message that has only calls.
     CallContent(CallContent),
+    /// The form of the arguments of calls.
+    CallArguments(CallArguments),
+    /// The form of the content of messages.
+    ContentForm(ContentForm),
+    /// The most characters of a system or user message, in hundreds.
+    MessageLimit(u16),
     /// The form of call ids.
     CallIds(CallIds),
     /// Tool messages must name their tool.
@@ -51,6 +60,13 @@ impl fmt::Display for ChatPatch {
                 let maximum = f64::from(*hundredths) / 100.0;
                 return write!(f, "temperature is at most {maximum}");
             }
+            Self::MessageLimit(hundreds) => {
+                let most = u32::from(*hundreds) * 100;
+                return write!(f, "messages have at most {most} characters");
+            }
+            Self::CallArguments(_) => "the arguments of calls have another form",
+            Self::ContentForm(ContentForm::String) => "messages are sent as text alone",
+            Self::ContentForm(_) => "a text is sent in one piece",
             Self::MaxTokensField(MaxTokensField::MaxTokens) => "the output limit is max_tokens",
             Self::MaxTokensField(MaxTokensField::MaxCompletionTokens) => {
                 "the output limit is max_completion_tokens"

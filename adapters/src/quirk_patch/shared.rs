@@ -45,8 +45,20 @@ pub enum Parameter {
     ParallelToolCalls,
     /// `strict` of a function
     Strict,
+    /// `stream`: the answer is asked for in one piece.
+    Stream,
     /// `stream_options`
     StreamOptions,
+    /// `temperature`
+    Temperature,
+    /// `top_p`
+    TopP,
+    /// `include`
+    Include,
+    /// `max_output_tokens`
+    MaxOutputTokens,
+    /// `phase` of a message
+    Phase,
     /// `prompt_cache_key`
     PromptCacheKey,
     /// `cache_control`
@@ -67,7 +79,13 @@ impl Parameter {
             Self::Logprobs => "logprobs",
             Self::ParallelToolCalls => "parallel_tool_calls",
             Self::Strict => "strict",
+            Self::Stream => "stream",
             Self::StreamOptions => "stream_options",
+            Self::Temperature => "temperature",
+            Self::TopP => "top_p",
+            Self::Include => "include",
+            Self::MaxOutputTokens => "max_output_tokens",
+            Self::Phase => "phase",
             Self::PromptCacheKey => "prompt_cache_key",
             Self::CacheControl => "cache_control",
             Self::ServiceTier => "service_tier",

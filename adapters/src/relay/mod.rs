@@ -5,6 +5,7 @@
 //! only their maker understands (see [`crate::origin`]). The plan decides what is sent, as
 //! for every wire.
 
+pub(crate) mod candidates;
 mod decode;
 mod encode;
 pub(crate) mod patch;

@@ -1,9 +1,18 @@
-//! What refusals change in the quirks of an upstream that speaks Responses. All of it is what
-//! every wire has, so that this wire has no patches of its own.
+//! What refusals change in the quirks of an upstream that speaks Responses.
 
 use registry::{RelayQuirks, SystemRole};
 
-use crate::quirk_patch::{Parameter, SharedPatch};
+use crate::quirk_patch::{Parameter, RelayPatch, SharedPatch};
+
+impl RelayPatch {
+    /// Applies the patch.
+    pub(crate) fn apply(self, quirks: &mut RelayQuirks) {
+        match self {
+            Self::ResponseFormat(format) => quirks.response_format = format,
+            Self::WithoutTools(kinds) => quirks.tools = quirks.tools.difference(kinds),
+        }
+    }
+}
 
 /// Applies a patch of a quirk that every wire has.
 pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
@@ -21,7 +30,10 @@ pub(crate) fn apply_shared(patch: SharedPatch, quirks: &mut RelayQuirks) {
         SharedPatch::WithoutToolChoice(values) => {
             quirks.tool_choice = quirks.tool_choice.difference(values);
         }
-        SharedPatch::SystemRole(role) => quirks.developer_role = role == SystemRole::Developer,
+        SharedPatch::SystemRole(role) => {
+            quirks.developer_role = role == SystemRole::Developer;
+            quirks.system_messages = role == SystemRole::System;
+        }
         SharedPatch::NoImageUrls => quirks.image_urls = false,
         SharedPatch::NoFiles => quirks.files = false,
         SharedPatch::EndWithUser => quirks.ends_with_user = true,
@@ -42,6 +54,12 @@ pub(crate) fn parameter_quirk(parameter: Parameter, quirks: &mut RelayQuirks) ->
         Parameter::ServiceTier => &mut quirks.service_tier,
         Parameter::Verbosity => &mut quirks.verbosity,
         Parameter::ReasoningSummary => &mut quirks.reasoning_summary,
+        Parameter::Stream => &mut quirks.stream,
+        Parameter::Temperature => &mut quirks.temperature,
+        Parameter::TopP => &mut quirks.top_p,
+        Parameter::Include => &mut quirks.include,
+        Parameter::MaxOutputTokens => &mut quirks.max_output_tokens,
+        Parameter::Phase => &mut quirks.phase,
         Parameter::StreamOptions | Parameter::CacheControl => return None,
     })
 }

@@ -48,10 +48,10 @@ fn agent_messages(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
 ///   with the 'gpt-5.3-codex-spark' model.` (codex#31846)
 /// - `include` is the `param` with which OpenAI refuses encrypted reasoning (hermes-agent#24234)
 const NAMES: &[ParameterName] = &[
-    ParameterName::word("include", NO_REASONING),
+    ParameterName::word("include", NO_INCLUDE),
     ParameterName::new("reasoning.effort", NO_EFFORT),
     ParameterName::optional("reasoning.summary", Parameter::ReasoningSummary),
 ];
 
-const NO_REASONING: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoReasoning);
+const NO_INCLUDE: QuirkPatch = QuirkPatch::Shared(SharedPatch::OmitParameter(Parameter::Include));
 const NO_EFFORT: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoEffort);

@@ -40,6 +40,22 @@ pub(crate) fn fit(
     (after != before).then(|| after.to_string())
 }
 
+/// The parameters of a tool with nothing but the names and descriptions of its arguments, and their
+/// types where they are simple.
+pub(crate) fn plain_parameters(raw: &RawValue) -> String {
+    let schema: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let plain = properties.into_iter().flatten().map(|(name, schema)| {
+        let kept = ["type", "description"].into_iter().filter_map(|keyword| {
+            let value = schema.get(keyword).filter(|value| value.is_string())?;
+            Some((keyword.to_owned(), value.clone()))
+        });
+        (name.clone(), Value::Object(kept.collect()))
+    });
+    let properties: Map<String, Value> = plain.collect();
+    serde_json::json!({"type": "object", "properties": properties}).to_string()
+}
+
 /// The parameters of a tool rewritten by these rules, if they have to change. The
 /// root must describe an object: arguments are an object, and every provider
 /// refuses a schema that says otherwise.

@@ -285,7 +285,8 @@ mod tests {
         );
         for model in ["lab/unknown", "lab/small", "lab/big"] {
             let route = config.registry.resolve(model, false).unwrap();
-            learned_quirks.learn(&route, ModelPatch::Window(200_000).into());
+            let of = crate::upstream::PatchesOf::owner("local");
+            learned_quirks.learn(&route, of, ModelPatch::Window(200_000).into(), "");
         }
         assert_eq!(
             windows(),

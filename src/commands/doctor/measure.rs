@@ -22,8 +22,10 @@ use super::watch::{MAX_BODY, MAX_TIME, Seen, Used, Watching, estimated_tokens};
 use crate::artifacts::Artifacts;
 use crate::config::{CaptureMode, Config};
 use crate::metrics::Metrics;
+use crate::net::LOCAL_OWNER;
 use crate::responses::ResponseStore;
 use crate::turn::{Service, TurnRequest, respond};
+use crate::upstream::PatchesOf;
 
 /// The limit of output tokens of most requests.
 pub(super) const MAX_OUTPUT: u64 = 2_000;
@@ -282,7 +284,8 @@ impl MeasuringTurns {
                 model: Model::unlisted(&self.name),
             };
         };
-        self.service.learned_quirks().apply(&mut route);
+        let of = PatchesOf::owner(LOCAL_OWNER);
+        self.service.learned_quirks().apply(&mut route, of);
         Known::of(&route)
     }
 

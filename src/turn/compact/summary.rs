@@ -22,6 +22,7 @@ use crate::turn::engine::{Answer, Round};
 use crate::turn::failover::learn_patch;
 use crate::turn::recovery::a_smaller_request_may_succeed;
 use crate::turn::routed_history::RoutedHistory;
+use crate::upstream::PatchesOf;
 
 /// The most characters of an extract, unless an eighth of the window is less.
 const MAX_EXTRACT_CHARS: usize = 24_000;
@@ -89,7 +90,7 @@ impl Summarizer<'_> {
                 "the history does not fit".clone_into(&mut attempts.failure);
                 continue;
             }
-            let route = round.attempt.route.clone();
+            let route = round.attempt.unpatched.clone();
             let mut round = round.hidden(assembler);
             let result = Box::pin(answer.run_round(&mut round)).await;
             attempts.usage = answer.record.usage.or(attempts.usage);
@@ -109,7 +110,8 @@ impl Summarizer<'_> {
                         // The engine forgets a patch that did not change this request. The next
                         // request is another one, which it may change.
                         let RoutedHistory { shared, config, .. } = self.history;
-                        learn_patch(shared, config, &route, patch);
+                        let of = self.patches_of(answer.ctx);
+                        learn_patch(shared, config, &route, of, (patch, &fault.message));
                     }
                     if !a_smaller_request_may_succeed(fault.kind) {
                         fault.kind.name().clone_into(&mut attempts.failure);
@@ -130,7 +132,7 @@ impl Summarizer<'_> {
         answer: &mut Answer<'_>,
     ) -> Result<Summary, Fault> {
         let history = self.history;
-        let bounds = self.bounds();
+        let bounds = self.bounds(answer.ctx);
         let ctx = answer.ctx;
         let (turn, plan) = ctx.run_work(history.source.size(), || {
             let mut turn = history.source.turn()?;
@@ -225,8 +227,16 @@ impl Summarizer<'_> {
             || tokens.saturating_add(window.output_allowance()) <= window.tokens
     }
 
+    /// Whose learned patches the turn gets.
+    fn patches_of<'c>(&self, ctx: &'c TurnContext) -> PatchesOf<'c> {
+        let RoutedHistory {
+            shared, session, ..
+        } = self.history;
+        shared.patches_of(&ctx.owner, &session.id, ctx.environment.clock.unix())
+    }
+
     /// The bounds of the first choice, with the quirk patches learned about it.
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self, ctx: &TurnContext) -> Bounds {
         let history = self.history;
         let (outputs, retention) = (
             history.config.context.outputs,
@@ -235,7 +245,8 @@ impl Summarizer<'_> {
         match history.routes.first() {
             Some(route) => {
                 let mut route = route.clone();
-                history.shared.upstreams.learned_quirks().apply(&mut route);
+                let learned = history.shared.upstreams.learned_quirks();
+                learned.apply(&mut route, self.patches_of(ctx));
                 Bounds::for_model(&route.model, outputs, retention)
             }
             None => Bounds {

@@ -182,12 +182,7 @@ impl Answer<'_> {
             self.content_has_begun(round);
         }
         if ended && let Some((patch, is_true)) = reader.observed_patch() {
-            let (failover, route) = (&round.failover, &round.attempt.route);
-            if is_true {
-                failover.learn_patch(route, patch);
-            } else {
-                failover.forget_patch(route, patch);
-            }
+            round.failover.observe(&round.attempt, patch, is_true);
         }
         match failed {
             Some(fault) => Err(fault),

@@ -19,9 +19,8 @@ use crate::turn::request_budget::{self, MAX_FAILED_REQUESTS};
 use crate::turn::stored_prompts::PendingComparison;
 use crate::upstream::{self, AttemptEvent, KeyIndex};
 
-/// The most quirk patches that are tried on one route: a request can break several rules of a
-/// provider.
-const MAX_PATCHES: u32 = 4;
+/// The most changes that are tried on one route: a request can break several rules of a provider.
+const MAX_CHANGES: u32 = 4;
 
 /// One upstream answer within an [`Answer`], with all attempts to get it. Made when its request is
 /// encoded for the first route; ends with the upstream's last event or a fault.
@@ -123,9 +122,9 @@ impl Answer<'_> {
         let failed_before = round.failover.failed_requests();
         let max_retries = request_budget::max_retries(failed_before, self.ctx.caller.codex);
         let mut failed = failed_before;
-        let (mut retries, mut patches) = (0, 0);
+        let (mut retries, mut changes) = (0, 0);
         let mut is_again = false;
-        let mut last_patch = None;
+        let mut last_message: Option<Box<str>> = None;
         // Boxed to keep this rarely used fault out of every stream's future size.
         let mut earlier_fault: Option<Box<Fault>> = None;
         loop {
@@ -143,16 +142,19 @@ impl Answer<'_> {
                 return Ok(());
             };
             round.failover.drop_wrong_limit(&round.attempt, &mut fault);
-            if !round.has_content && patches < MAX_PATCHES && self.adapt(round, &fault) {
-                patches += 1;
-                last_patch = fault.patch;
+            let provider = round.attempt.upstream.provider();
+            let max_retries = provider.max_retries.min(max_retries);
+            // What a failing server says may be about something else, unless it says it again.
+            let is_outage = matches!(fault.kind, Kind::Unavailable | Kind::Overloaded);
+            let is_sure = !is_outage || fault.patch.is_some();
+            let is_repeated = last_message.as_deref() == Some(&*fault.message);
+            last_message = Some(fault.message.as_str().into());
+            let may_adapt = is_sure || is_repeated || retries >= max_retries;
+            let has_room = changes < MAX_CHANGES && failed < MAX_FAILED_REQUESTS;
+            if !round.has_content && may_adapt && has_room && self.adapt(round, &fault) {
+                changes += 1;
+                failed = round.failover.count_failed_request();
                 continue;
-            }
-            if let Some(patch) = fault.patch
-                && last_patch == Some(patch)
-            {
-                // The provider refused the adapted request for the same reason.
-                round.failover.forget_patch(&round.attempt.route, patch);
             }
             if fault.side() == FaultSide::Upstream {
                 failed = round.failover.count_failed_request();
@@ -162,10 +164,9 @@ impl Answer<'_> {
             if round.has_content {
                 return Err(round.final_fault(fault));
             }
-            let provider = round.attempt.upstream.provider();
             let state = RecoveryState {
                 retries,
-                max_retries: provider.max_retries.min(max_retries),
+                max_retries,
                 failed_before,
                 has_another_key: round.has_another_key,
                 is_fallback: earlier_fault.is_some(),
@@ -179,7 +180,7 @@ impl Answer<'_> {
                     self.wait_with_heartbeat(sleep(pause)).await?;
                 }
                 RecoveryAction::FailOver if self.fail_over(round, &mut fault) => {
-                    (retries, patches) = (0, 0);
+                    (retries, changes) = (0, 0);
                     let fault = recovery::soonest_retry(earlier_fault, fault);
                     earlier_fault = Some(Box::new(fault));
                 }
@@ -191,26 +192,17 @@ impl Answer<'_> {
         }
     }
 
-    /// Learns the quirk patch that the fault suggests and encodes the request again with it. False
-    /// if there is none or the request stays the same.
+    /// Encodes the request again with a change that may answer the fault. False if there is none.
     fn adapt(&mut self, round: &mut Round, fault: &Fault) -> bool {
-        let Some(patch) = fault.patch else {
+        let answered = round
+            .failover
+            .answer_refusal(self.ctx, &round.attempt, fault);
+        let Some((change, attempt)) = answered else {
             return false;
         };
-        let is_new = round.failover.learn_patch(&round.attempt.route, patch);
-        match round.failover.encode_again(self.ctx, &round.attempt.route) {
-            Ok(attempt) if attempt.request != round.attempt.request => {
-                self.record.adapted(fault, patch);
-                self.switch_to(round, attempt);
-                true
-            }
-            Ok(_) | Err(_) => {
-                if is_new {
-                    round.failover.forget_patch(&round.attempt.route, patch);
-                }
-                false
-            }
-        }
+        self.record.adapted(fault, &change);
+        self.switch_to(round, attempt);
+        true
     }
 
     /// Switches to the next route. False if there is none.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::plan::{self, Bounds, Plan};
+use adapters::refusal::change::Change;
 use adapters::responses::assembler::AnswerParams;
 use adapters::responses::prompt_cache::removed_reasoning;
 use adapters::token_count;
@@ -17,6 +18,7 @@ use crate::artifacts::ArtifactCommit;
 use crate::store::NewArtifact;
 use crate::turn::observer::TurnEvent;
 use crate::turn::prefix::{CacheSettings, FingerprintContext, Originals, RequestFingerprint};
+use crate::turn::session_changes::ChangedSession;
 use crate::upstream::UpstreamRequest;
 
 impl Failover {
@@ -24,9 +26,9 @@ impl Failover {
     pub(super) fn prepare_attempt(
         &self,
         turn: &Turn<'_>,
-        route: &Route,
+        unpatched: &Route,
     ) -> Result<PreparedAttempt, Fault> {
-        let mut planned = self.plan(turn, route);
+        let mut planned = self.plan(turn, unpatched);
         // A plan whose making was stopped is incomplete.
         turn.stop.check()?;
         let mut artifact_commit = self.store_outputs(turn, &planned.plan);
@@ -54,6 +56,7 @@ impl Failover {
             bounds,
             ..
         } = planned;
+        let unpatched = unpatched.clone();
         let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
         let answer_params = AnswerParams {
             seal_reasoning: turn.controls.encrypted_reasoning
@@ -109,6 +112,7 @@ impl Failover {
             cache_comparison: turn.cache_comparison.clone(),
             artifact_commit,
             route,
+            unpatched,
         })
     }
 
@@ -116,7 +120,24 @@ impl Failover {
     pub(super) fn plan(&self, turn: &Turn<'_>, route: &Route) -> PlannedTurn {
         let mut route = route.clone();
         let shared = &self.shared;
-        shared.upstreams.learned_quirks().apply(&mut route);
+        let learned = shared.upstreams.learned_quirks();
+        learned.apply(&mut route, self.patches_of());
+        let ChangedSession {
+            left_out,
+            experiments,
+        } = &self.changed;
+        for change in experiments.changes() {
+            if let Change::Quirk(patch) = change {
+                let dialect = Arc::make_mut(&mut route.dialect);
+                let model = Arc::make_mut(&mut route.model);
+                wire::apply_patch(*patch, &mut dialect.quirks, model);
+            }
+        }
+        let mut left_out = experiments.left_out(left_out);
+        if left_out.newest_images.is_some() {
+            let images = turn.images().into_iter().map(|image| image.key);
+            left_out = left_out.with_old_images(&images.collect::<Vec<_>>());
+        }
         let known_baggage = if route.dialect.quirks.wants_baggage() {
             shared
                 .memory
@@ -138,6 +159,7 @@ impl Failover {
         PlannedTurn {
             plan: self.plan_within(turn, &bounds, &unkept),
             route,
+            left_out,
             known_baggage,
             bounds,
             unkept,
@@ -179,6 +201,7 @@ impl PlannedTurn {
             upstream_model: &self.route.upstream_model,
             origin: &self.route.full_name(),
             known_baggage: Some(&self.known_baggage),
+            left_out: Some(&self.left_out).filter(|left_out| !left_out.is_empty()),
         };
         wire::encode(turn, &self.plan, &options)
     }

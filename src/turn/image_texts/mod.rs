@@ -29,6 +29,7 @@ use super::response_headers::NOTES_HEADER;
 use super::service::Service;
 use super::turn_memory::ReceivedBody;
 use crate::net::memory::MemoryKind;
+use crate::upstream::PatchesOf;
 
 /// The longest description, in characters.
 const MAX_CHARS: usize = 8_000;
@@ -105,11 +106,8 @@ impl ReceivedRequest {
     fn takes_images(&self, model: &str) -> bool {
         let route = self.config.registry.resolve(model, self.ctx.caller.codex);
         route.is_ok_and(|mut route| {
-            self.service
-                .shared
-                .upstreams
-                .learned_quirks()
-                .apply(&mut route);
+            let learned = self.service.shared.upstreams.learned_quirks();
+            learned.apply(&mut route, PatchesOf::owner(&self.ctx.owner));
             route.model.images
         })
     }

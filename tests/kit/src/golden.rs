@@ -257,6 +257,7 @@ impl<O> GoldenCase<O> {
             upstream_model: name,
             origin: &origin,
             known_baggage: Some(&self.baggage),
+            left_out: None,
         };
         encode(&turn, &plan(&turn, &Bounds::none()), &options).map(|request| request.encoded)
     }

@@ -1,29 +1,22 @@
-//! The `response_format`. What a provider does not have is described in an
-//! instruction, which `history` writes.
+//! The `response_format`. What a provider does not have is described in an instruction, which
+//! `history` writes.
 
 use registry::{ChatQuirks, ResponseFormat};
 
 use crate::body_writer::BodyWriter;
+use crate::format_instruction::note_described;
 use crate::json;
-use crate::notes::Notes;
 use crate::schema;
 use crate::turn::TextFormat;
 
 pub(super) fn push(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) {
-    let notes = &mut body.notes;
-    match (&body.turn.controls.format, quirks.response_format) {
-        (TextFormat::Text, _) => {}
-        (TextFormat::JsonObject, ResponseFormat::JsonSchema | ResponseFormat::JsonObject) => {
-            push_object(body);
+    let (format, accepted) = (&body.turn.controls.format, quirks.response_format);
+    note_described(format, accepted, &mut body.notes);
+    match (format, accepted) {
+        (TextFormat::Text, _) | (_, ResponseFormat::None) => {}
+        (TextFormat::JsonObject, _) | (_, ResponseFormat::JsonObject) => {
+            body.raw_field("response_format", r#"{"type":"json_object"}"#);
         }
-        (TextFormat::JsonObject, ResponseFormat::None) => {
-            notes.add("json_object_described", "it is asked for by an instruction");
-        }
-        (TextFormat::JsonSchema { .. }, ResponseFormat::JsonObject) => {
-            note_described(notes);
-            push_object(body);
-        }
-        (TextFormat::JsonSchema { .. }, ResponseFormat::None) => note_described(notes),
         (
             TextFormat::JsonSchema {
                 name,
@@ -52,15 +45,4 @@ pub(super) fn push(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) {
             out.extend_from_slice(b"}}");
         }
     }
-}
-
-fn push_object(body: &mut BodyWriter<'_, '_>) {
-    body.raw_field("response_format", r#"{"type":"json_object"}"#);
-}
-
-fn note_described(notes: &mut Notes) {
-    notes.add(
-        "json_schema_described",
-        "the schema is given as an instruction",
-    );
 }

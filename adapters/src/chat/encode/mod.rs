@@ -41,13 +41,15 @@ pub(crate) fn encode(
     let (mut offered, search) = tools::offered_tools(&mut body, plan, quirks);
     let most = quirks.max_tools;
     let most = most.map(|most| most.saturating_sub(u16::from(search.is_some())));
-    let beyond = body.cut_tools(&mut offered, most);
+    let mut beyond = body.leave_out_refused(&mut offered);
+    beyond.extend(body.cut_tools(&mut offered, most));
     let relayed = provider_search::relayed_tools(turn, body.model, quirks);
     if turn.tools.lacks_search(relayed) {
         body.notes.add("tool_dropped", left_out::WEB_SEARCH);
     }
     let tool_notice = left_out::notice(turn, relayed, &beyond);
-    let stream = quirks.stream_tools || (offered.is_empty() && search.is_none());
+    let has_tools = !offered.is_empty() || search.is_some();
+    let stream = quirks.stream && (quirks.stream_tools || !has_tools);
     body.field("model", options.upstream_model);
     body.field("stream", &stream);
     if stream && quirks.stream_usage {

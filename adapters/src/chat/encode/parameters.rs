@@ -6,7 +6,8 @@ use crate::body_writer::BodyWriter;
 
 pub(super) fn push(body: &mut BodyWriter<'_, '_>, quirks: &ChatQuirks) {
     let temperature = temperature(body, quirks);
-    body.push_sampling(temperature, quirks.penalties);
+    let accepted = [quirks.temperature, quirks.top_p, quirks.penalties];
+    body.push_sampling(temperature, accepted);
     push_logprobs(body, quirks);
 }
 

@@ -10,7 +10,6 @@ use crate::encoded;
 use crate::fault::Fault;
 use crate::json;
 use crate::plan::Plan;
-use crate::schema;
 use crate::tools::{OfferedFrom, ProxyToolUse, Tool, ToolChoice, extend_artifact_tools};
 use crate::turn::Turn;
 
@@ -109,10 +108,9 @@ fn is_search_forced(turn: &Turn<'_>) -> bool {
 fn push_tool(body: &mut BodyWriter<'_, '_>, tool: &Tool<'_>, quirks: &ChatQuirks) {
     let (out, room) = (&mut body.out, &mut body.reference_room);
     out.extend_from_slice(br#"{"type":"function","function":{"#);
-    let parameters = tool.parameters;
-    let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, quirks.schema, room));
-    let takes_strict = quirks.strict_tools;
+    let fitted = tool.fitted_parameters(quirks.schema, body.left_out, room);
+    let (strict, takes_strict) = (tool.fitted_strict(body.left_out), quirks.strict_tools);
     let notes = &mut body.notes;
-    tool.push_function(out, fitted.as_deref(), tool.strict, takes_strict, notes);
+    tool.push_function(out, fitted.as_deref(), strict, takes_strict, notes);
     out.extend_from_slice(b"}}");
 }

@@ -44,6 +44,14 @@ pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Not
     }
 }
 
+/// Replaces the JSON string that begins at `start` by the JSON that is in it.
+pub(super) fn unquote(out: &mut Vec<u8>, start: usize) {
+    let inside = serde_json::from_slice::<String>(out.get(start..).unwrap_or_default());
+    let Ok(inside) = inside else { return };
+    out.truncate(start);
+    json::push_one_line(out, &inside);
+}
+
 /// Writes broken arguments as a string in an object.
 fn push_wrapped(out: &mut Vec<u8>, item: &Item<'_>, text: &Text<'_>, notes: &mut Notes) {
     let name = item.name().unwrap_or_default();

@@ -1,9 +1,11 @@
 //! Writes assistant messages: the text, the reasoning and the calls of one answer.
 
-use registry::{CallContent, ExtraContentReplay, ReasoningReplay, ReasoningRequired};
+use registry::{
+    CallArguments, CallContent, ExtraContentReplay, ReasoningReplay, ReasoningRequired,
+};
 
 use super::MessageWriter;
-use super::arguments::push_arguments;
+use super::arguments::{push_arguments, unquote};
 use super::message::{AssistantMessage, ReplayedReasoning};
 use super::reasoning::{
     LOST_SIGNATURE, REASONING_PLACEHOLDER, signature_detail_placeholder, text_field,
@@ -61,6 +63,7 @@ impl<'a> MessageWriter<'_, 'a> {
             match self.options.quirks.call_content {
                 CallContent::Null => json::raw_field(self.out, "content", "null"),
                 CallContent::Empty => json::raw_field(self.out, "content", "\"\""),
+                CallContent::Text => json::raw_field(self.out, "content", "\".\""),
                 CallContent::Omitted => {}
             }
             return;
@@ -206,11 +209,16 @@ impl<'a> MessageWriter<'_, 'a> {
         self.out.push(b'{');
         json::field(self.out, "name", name);
         json::key(self.out, "arguments");
+        let start = self.out.len();
         self.out.push(b'"');
         match self.plan.replaced_arguments(item, index) {
             Some(arguments) => json::escape_json_text(self.out, arguments),
             None => push_arguments(self.out, item, self.notes),
         }
-        self.out.extend_from_slice(b"\"}");
+        self.out.push(b'"');
+        if self.options.quirks.call_arguments == CallArguments::Object {
+            unquote(self.out, start);
+        }
+        self.out.push(b'}');
     }
 }

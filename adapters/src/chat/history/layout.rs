@@ -7,7 +7,6 @@
 
 use registry::{SystemPlace, SystemRole};
 
-use super::format::format_instruction;
 use super::ids::WireCallIds;
 use super::message::{AssistantMessage, ChatMessage, MessageSection, SectionSource};
 use crate::chat::group::{MessageGroup, group_messages};
@@ -15,6 +14,7 @@ use crate::chat::options::ChatOptions;
 use crate::content::{MessageContent, MessagePart};
 use crate::empty_input::{EMPTY_MESSAGE, GO_ON, nothing_to_send};
 use crate::fault::Fault;
+use crate::format_instruction::format_instruction;
 use crate::json;
 use crate::notes::Notes;
 use crate::plan::{AnswerItems, Plan};
@@ -63,7 +63,7 @@ pub(super) fn lay_out<'a>(
         }
     }
     layout.close()?;
-    if let Some(text) = format_instruction(&turn.controls.format, options.quirks) {
+    if let Some(text) = format_instruction(&turn.controls.format, options.quirks.response_format) {
         layout.format(MessageContent::from_text(text.into()));
     }
     Ok(layout.finish())

@@ -9,11 +9,9 @@
 //! | [`reasoning`] | reasoning that goes back to the provider |
 //! | [`arguments`] | arguments of calls |
 //! | [`ids`] | call ids in the form that the provider accepts |
-//! | `format` | the format of the answer as an instruction |
 
 mod arguments;
 mod assistant;
-mod format;
 mod ids;
 mod layout;
 mod message;
@@ -26,7 +24,7 @@ mod text_messages;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use registry::{ReasoningRequired, SystemRole};
+use registry::{ContentForm, ReasoningRequired, SystemRole};
 
 use self::ids::WireCallIds;
 use self::layout::lay_out;
@@ -62,7 +60,7 @@ pub(super) fn push_messages(
         notes.add("call_ids_changed", "to the form that the provider takes");
     }
     let messages = lay_out(turn, plan, options, &ids, notes)?;
-    let marks = if quirks.cache_control {
+    let marks = if quirks.cache_control && quirks.content_form == ContentForm::Parts {
         cache_mark_positions(&messages)
     } else {
         [None, None]

@@ -7,6 +7,9 @@ use crate::fault::Fault;
 use crate::json;
 use crate::result_text::{missing_result, push_output};
 
+/// The result of a call that returned nothing.
+const NO_OUTPUT: &[u8] = b"(no output)";
+
 impl MessageWriter<'_, '_> {
     pub(super) fn push_tool_result(&mut self, index: usize, marked: bool) -> Result<(), Fault> {
         let Some(item) = self.turn.items.get(index) else {
@@ -14,6 +17,7 @@ impl MessageWriter<'_, '_> {
         };
         let start = self.out.len();
         self.open_tool_message(index, marked);
+        let text = self.out.len();
         let accepted = self.options.accepted_media();
         let shown = self.plan.replacement_text(index);
         let media = push_output(self.out, item, (index, shown), accepted, self.notes)?;
@@ -30,6 +34,10 @@ impl MessageWriter<'_, '_> {
             };
             let line = format!("(The {what} stands in the next user message.)");
             self.out.extend_from_slice(line.as_bytes());
+        }
+        if self.out.len() == text {
+            // Some providers refuse an empty text.
+            self.out.extend_from_slice(NO_OUTPUT);
         }
         self.close_text(marked);
         self.out.push(b'}');

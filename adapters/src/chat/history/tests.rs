@@ -44,6 +44,7 @@ fn sent_with(toml: &str, mut request: Value, known: &HashMap<String, String>) ->
         upstream_model: "m",
         origin: "p/m",
         known_baggage: Some(known),
+        left_out: None,
     };
     let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
         .unwrap()

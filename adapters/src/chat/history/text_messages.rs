@@ -1,5 +1,7 @@
 //! Writes system and user messages.
 
+use registry::ContentForm;
+
 use super::MessageWriter;
 use super::message::{MessageSection, SectionSource};
 use crate::content::MessagePart;
@@ -25,10 +27,11 @@ impl MessageWriter<'_, '_> {
         let start = self.out.len();
         self.open_message(role);
         json::key(self.out, "content");
-        let is_system = role == "system";
+        let form = self.options.quirks.content_form;
+        let joins = role == "system" || form != ContentForm::Parts;
         if sections
             .iter()
-            .all(|section| is_system || section.is_one_text())
+            .all(|section| section.is_one_text() || (joins && !section.content.has_media()))
         {
             self.open_text(marked);
             for (position, section) in sections.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Limits that a refusal names.
 
 use super::super::find::{contains_any, find_word, leading_number, number_after};
-use crate::quirk_patch::{ModelPatch, SharedPatch};
+use crate::quirk_patch::{ModelPatch, Parameter, SharedPatch};
 
 /// A smaller number is no output limit: no model is served with less.
 const MIN_MAX_OUTPUT: u32 = 256;
@@ -117,7 +117,7 @@ pub(crate) fn max_tools(lower: &str) -> Option<SharedPatch> {
 ///   this model. Only the default (1) value is supported.`
 /// - Anthropic behind a gateway: `` `temperature` may only be set to 1 when
 ///   thinking is enabled``
-pub(crate) fn fixed_temperature(lower: &str) -> Option<ModelPatch> {
+pub(crate) fn fixed_temperature(lower: &str) -> Option<SharedPatch> {
     find_word(lower, "temperature")?;
     let fixed = lower.contains("only") && lower.contains("is allowed")
         || contains_any(
@@ -128,5 +128,5 @@ pub(crate) fn fixed_temperature(lower: &str) -> Option<ModelPatch> {
                 "may only be set to 1",
             ],
         );
-    fixed.then_some(ModelPatch::NoSampling)
+    fixed.then_some(SharedPatch::OmitParameter(Parameter::Temperature))
 }

@@ -80,14 +80,13 @@ const fn omit(parameter: Parameter) -> QuirkPatch {
 
 const NO_REASONING: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoReasoning);
 const NO_EFFORT: QuirkPatch = QuirkPatch::Shared(SharedPatch::NoEffort);
-const NO_SAMPLING: QuirkPatch = QuirkPatch::Model(ModelPatch::NoSampling);
 
 /// The names that mean the same on every wire.
 const NAMES: &[ParameterName] = &[
     ParameterName::new("reasoning_content", NO_REASONING),
     ParameterName::new("reasoning_details", NO_REASONING),
-    ParameterName::word("temperature", NO_SAMPLING),
-    ParameterName::new("top_p", NO_SAMPLING),
+    ParameterName::word("temperature", omit(Parameter::Temperature)),
+    ParameterName::optional("top_p", Parameter::TopP),
     ParameterName::optional("presence_penalty", Parameter::Penalties),
     ParameterName::optional("presencepenalty", Parameter::Penalties),
     ParameterName::optional("frequency_penalty", Parameter::Penalties),

@@ -356,6 +356,7 @@ fn a_known_refusal_leads_to_one_patch() {
                 assert_eq!(of_relay, (!is_unknown).then_some(patch), "{message}");
             }
             QuirkPatch::Chat(_) => assert_eq!(of_relay, None, "{message}"),
+            QuirkPatch::Relay(_) => panic!("{message}"),
         }
     }
 }

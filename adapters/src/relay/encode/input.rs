@@ -244,10 +244,12 @@ impl<'a> InputWriter<'_, 'a> {
         }
         self.open("message");
         let role = item.role();
-        let role = match (item.is_system(), self.quirks.developer_role) {
-            (false, _) => "user",
-            (true, true) => role.as_ref(),
-            (true, false) => "system",
+        let (developer, system) = (self.quirks.developer_role, self.quirks.system_messages);
+        let role = match (item.is_system(), developer, system) {
+            (false, ..) | (true, false, false) => "user",
+            (true, true, true) => role.as_ref(),
+            (true, false, true) => "system",
+            (true, true, false) => "developer",
         };
         json::field(self.out, "role", role);
         json::key(self.out, "content");

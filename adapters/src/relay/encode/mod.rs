@@ -26,6 +26,7 @@ use crate::body_writer::BodyWriter;
 use crate::encode_options::EncodeOptions;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
+use crate::format_instruction::format_instruction;
 use crate::json;
 use crate::media::{AcceptedFiles, AcceptedImages, AcceptedMedia, MediaEstimate};
 use crate::plan::Plan;
@@ -48,7 +49,7 @@ pub(crate) fn encode(
         body.notes.add("tool_dropped", left_out::WEB_SEARCH);
     }
     body.field("model", options.upstream_model);
-    body.field("stream", &true);
+    body.field("stream", &quirks.stream);
     body.field("store", &false);
     parameters::push(&mut body, quirks);
     let (tools, beyond) = tools::push(&mut body, plan, quirks)?;
@@ -61,6 +62,9 @@ pub(crate) fn encode(
         artifact_tools: body.artifact_tools.clone(),
         ..BodyOffsets::default()
     };
+    let format = format_instruction(&turn.controls.format, quirks.response_format);
+    let notice = [notice, format].into_iter().flatten();
+    let notice = notice.reduce(|first, second| format!("{first}\n\n{second}"));
     let instructions = plan.instructions(turn);
     if instructions.is_some() || notice.is_some() {
         body.key("instructions");
@@ -92,6 +96,7 @@ pub(crate) fn encode(
         accepted: AcceptedMedia {
             images: AcceptedImages::of(options.model, quirks.image_urls),
             image_texts: turn.image_texts,
+            left_out: options.left_out,
             images_without_text: true,
             files: if quirks.files {
                 AcceptedFiles::All

@@ -1,11 +1,12 @@
 //! Parameters besides the tools: reasoning, the format of the text, sampling, services.
 
-use registry::{Model, RelayQuirks};
+use registry::{Model, RelayQuirks, ResponseFormat};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::body_writer::BodyWriter;
 use crate::effort::nearest;
+use crate::format_instruction::note_described;
 use crate::json::{self, only_from_object};
 use crate::turn::TextFormat;
 
@@ -14,7 +15,9 @@ pub(super) fn push(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
     push_include(body, quirks);
     push_reasoning(body, quirks);
     push_text(body, quirks);
-    body.push_sampling(body.turn.controls.temperature, quirks.penalties);
+    let temperature = body.turn.controls.temperature;
+    let accepted = [quirks.temperature, quirks.top_p, quirks.penalties];
+    body.push_sampling(temperature, accepted);
     body.push_services(quirks.service_tier, quirks.prompt_cache_key);
 }
 
@@ -30,12 +33,12 @@ fn push_include(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
     let reasons = is_unlisted(body.model) || !body.model.reasoning.is_empty();
     let controls = &body.turn.controls;
     let wanted = controls.wants_logprobs();
-    let logprobs = wanted && quirks.logprobs && body.model.sampling;
+    let logprobs = wanted && quirks.logprobs && quirks.include && body.model.sampling;
     if wanted && !logprobs {
         body.notes.add("parameter_dropped", "logprobs");
     }
     let mut include = Vec::new();
-    if quirks.encrypted_reasoning && reasons {
+    if quirks.encrypted_reasoning && quirks.include && reasons {
         include.push("reasoning.encrypted_content");
     }
     if logprobs {
@@ -100,17 +103,22 @@ fn push_reasoning(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
 fn push_text(body: &mut BodyWriter<'_, '_>, quirks: &RelayQuirks) {
     let controls = &body.turn.controls;
     let mut text = vec![b'{'];
-    match &controls.format {
-        TextFormat::Text => {}
-        TextFormat::JsonObject => {
+    let (format, accepted) = (&controls.format, quirks.response_format);
+    note_described(format, accepted, &mut body.notes);
+    match (format, accepted) {
+        (TextFormat::Text, _) | (_, ResponseFormat::None) => {}
+        (TextFormat::JsonObject, _) | (_, ResponseFormat::JsonObject) => {
             json::raw_field(&mut text, "format", r#"{"type":"json_object"}"#);
         }
-        TextFormat::JsonSchema {
-            name,
-            schema,
-            strict,
-            description,
-        } => {
+        (
+            TextFormat::JsonSchema {
+                name,
+                schema,
+                strict,
+                description,
+            },
+            ResponseFormat::JsonSchema,
+        ) => {
             json::key(&mut text, "format");
             text.extend_from_slice(br#"{"type":"json_schema","name":"#);
             name.push_json(&mut text);

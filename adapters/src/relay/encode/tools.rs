@@ -12,6 +12,7 @@ use crate::json;
 use crate::members::Members;
 use crate::notes::Notes;
 use crate::plan::Plan;
+use crate::refusal::change::LeftOut;
 use crate::schema::{self, ReferenceRoom};
 use crate::tools::{
     OfferedFrom, ProxyToolUse, Tool, ToolChoice, ToolDefinition, ToolKind, extend_artifact_tools,
@@ -33,6 +34,7 @@ pub(super) fn push(
         quirks,
         notes: &mut body.notes,
         reference_room: &mut body.reference_room,
+        left_out: body.left_out,
         out: Vec::new(),
         written: HashSet::new(),
         room: quirks.max_tools.map_or(usize::MAX, usize::from),
@@ -50,8 +52,9 @@ pub(super) fn push(
     }
     let part = list.artifact_tools;
     let (list, beyond, start) = (list.out, list.beyond, body.out.len());
-    if !beyond.is_empty() {
-        let most = quirks.max_tools.unwrap_or_default();
+    if let Some(most) = quirks.max_tools
+        && !beyond.is_empty()
+    {
         body.note_cut_tools(beyond.len(), usize::from(most));
     }
     if list.is_empty() {
@@ -90,6 +93,7 @@ struct ToolList<'l, 'a> {
     quirks: &'l RelayQuirks,
     notes: &'l mut Notes,
     reference_room: &'l mut ReferenceRoom,
+    left_out: Option<&'l LeftOut>,
     out: Vec<u8>,
     /// The wire names and the namespaces that are in the list.
     written: HashSet<String>,
@@ -211,9 +215,7 @@ impl<'a> ToolList<'_, 'a> {
                 && !self.searches
                 && self.written.insert(tool.wire_name.clone())
             {
-                let (rules, room) = (self.quirks.schema, &mut *self.reference_room);
-                let parameters = tool.parameters;
-                let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, rules, room));
+                let fitted = self.fitted(tool);
                 self.push_new_function(tool, fitted.as_deref());
             }
         }
@@ -225,6 +227,11 @@ impl<'a> ToolList<'_, 'a> {
     }
 
     fn push_raw(&mut self, name: &str, json: &str) {
+        if self.left_out.is_some_and(|it| it.tools.contains(name)) {
+            self.notes.add("tool_dropped", name);
+            self.beyond.push(name.to_owned());
+            return;
+        }
         let forced = match &self.turn.tool_choice {
             ToolChoice::Named(forced) => Some(forced.as_str()),
             _ => None,
@@ -258,9 +265,7 @@ impl<'a> ToolList<'_, 'a> {
             && target.name == tool.wire_name
             && tool.parameters.is_some()
             && (!tool.is_deferred || self.searches);
-        let (rules, room) = (self.quirks.schema, &mut *self.reference_room);
-        let parameters = tool.parameters;
-        let fitted = parameters.and_then(|raw| schema::fit_parameters(raw, rules, room));
+        let fitted = self.fitted(tool);
         let drops_strict = tool.strict.is_some() && !self.quirks.strict_tools;
         if is_same && fitted.is_none() && !drops_strict {
             return self.push_raw(&tool.wire_name, definition.raw.get());
@@ -268,12 +273,16 @@ impl<'a> ToolList<'_, 'a> {
         self.push_new_function(tool, fitted.as_deref());
     }
 
+    fn fitted(&mut self, tool: &Tool<'_>) -> Option<String> {
+        tool.fitted_parameters(self.quirks.schema, self.left_out, self.reference_room)
+    }
+
     /// Writes a tool as a function of our own bytes. `fitted` are its parameters, if they had to
     /// change.
     fn push_new_function(&mut self, tool: &Tool<'a>, fitted: Option<&str>) {
         let mut out = br#"{"type":"function""#.to_vec();
         // OpenAI's default is true, and these schemas may not be strict.
-        let strict = tool.strict.or(Some(false));
+        let strict = tool.fitted_strict(self.left_out).or(Some(false));
         let takes_strict = self.quirks.strict_tools;
         tool.push_function(&mut out, fitted, strict, takes_strict, self.notes);
         out.push(b'}');

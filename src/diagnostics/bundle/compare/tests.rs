@@ -340,6 +340,7 @@ fn what_decides_comes_before_what_follows() {
                         provider: "lab".into(),
                         model: "one".into(),
                         patches: vec![ChatPatch::MergeUser.into()],
+                        tried_again: Vec::new(),
                         answered: LargestAnswer::default(),
                     });
                     turn.request.headers[0].1.push('x');

@@ -1,0 +1,271 @@
+//! The changes that are tried after refusals, and what becomes of them.
+//!
+//! A refused request is sent again with the first change that makes it another one. If the same
+//! refusal comes back, the change is undone and the next one tried; another refusal is progress.
+//! What was tried when the request is answered has helped.
+
+use registry::WireQuirks;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::fault::{Fault, Kind};
+use crate::refusal::change::{Change, ContentChange, LeftOut};
+use crate::refusal::{Clue, ClueStrength, RefusalText, SentRequest, Suggestions};
+use crate::wire;
+
+/// The most changes that are in force at once.
+const MAX_TRIALS: usize = 8;
+/// The most changes that are remembered as useless.
+const MAX_FAILED: usize = 32;
+
+/// The changes that are tried for one session: those in force, and those that did not help. Made
+/// at the first refusal; ends when a request is answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Experiments {
+    trials: Vec<Trial>,
+    failed: Vec<(u64, Change)>,
+}
+
+/// A change that is in force until it is known whether it helps.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    /// The change.
+    pub change: Change,
+    /// Stands for the refusal that it may answer.
+    refusal: u64,
+    /// The text of the refusal, and the places that it names.
+    #[serde(skip)]
+    text: Box<str>,
+    #[serde(skip)]
+    places: u64,
+}
+
+impl Trial {
+    /// The refusal that the change has answered.
+    pub fn evidence(&self) -> &str {
+        &self.text
+    }
+}
+
+/// A refusal, and the request that was refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal<'a> {
+    /// What the provider said.
+    pub fault: &'a Fault,
+    /// The body of the request.
+    pub body: &'a [u8],
+    /// The quirks with which it was encoded.
+    pub quirks: &'a WireQuirks,
+}
+
+impl Refusal<'_> {
+    /// Whether a change of the request may answer it: it says nothing of policy, keys, money, rates
+    /// or models, and came before any content.
+    fn may_be_answered(&self) -> bool {
+        match self.fault.kind {
+            Kind::Refused => true,
+            // Some servers check requests late, or answer 404 for what a model cannot do.
+            Kind::Unavailable | Kind::Overloaded => self.fault.upstream_status.is_some(),
+            Kind::ModelNotFound => self.fault.upstream_status == Some(404),
+            _ => false,
+        }
+    }
+
+    /// The least surely that something must be named.
+    fn weakest_clue(&self) -> ClueStrength {
+        match self.fault.kind {
+            Kind::Refused => ClueStrength::Word,
+            // Models may have any name.
+            Kind::ModelNotFound => ClueStrength::Path,
+            _ => ClueStrength::Name,
+        }
+    }
+
+    fn text(&self) -> &str {
+        self.fault.refusal.as_deref().unwrap_or(&self.fault.message)
+    }
+
+    /// The changes that a text suggests, the best first.
+    fn suggested(&self, text: &str) -> Vec<Change> {
+        let history = wire::history_member(self.quirks);
+        let Some(sent) = SentRequest::read(self.body, history) else {
+            return Vec::new();
+        };
+        let text = RefusalText::new(text);
+        let weakest = self.weakest_clue();
+        let clues = text.clues(&sent, history);
+        let clues = clues.into_iter().filter(|clue| clue.strength <= weakest);
+        let mut by_strength: Vec<(ClueStrength, Vec<Vec<Change>>)> = Vec::new();
+        for clue in clues {
+            let changes = self.changes_for(&clue, &text, &sent);
+            match by_strength.last_mut() {
+                Some((strength, lists)) if *strength == clue.strength => lists.push(changes),
+                _ => by_strength.push((clue.strength, vec![changes])),
+            }
+        }
+        let mut all: Vec<Change> = Vec::new();
+        for (_, lists) in by_strength {
+            // Of clues that are as sure, each has its first change tried before the second of any.
+            let longest = lists.iter().map(Vec::len).max().unwrap_or_default();
+            let turns =
+                (0..longest).flat_map(|turn| lists.iter().filter_map(move |it| it.get(turn)));
+            for change in turns {
+                if !all.contains(change) {
+                    all.push(change.clone());
+                }
+            }
+        }
+        all
+    }
+
+    /// The changes for the innermost name of a clue that has any.
+    fn changes_for(
+        &self,
+        clue: &Clue,
+        text: &RefusalText<'_>,
+        sent: &SentRequest<'_>,
+    ) -> Vec<Change> {
+        let asked = Suggestions { text, sent, clue };
+        let names = clue.names.iter().rev();
+        let mut lists = names.map(|name| wire::suggested_changes(name, asked, self.quirks));
+        lists
+            .find(|changes| !changes.is_empty())
+            .unwrap_or_default()
+    }
+}
+
+impl Experiments {
+    /// Whether nothing is tried or known to be useless.
+    pub fn is_empty(&self) -> bool {
+        self.trials.is_empty() && self.failed.is_empty()
+    }
+
+    /// The changes in force.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.trials.iter().map(|trial| &trial.change)
+    }
+
+    /// The contents that the session leaves out, with those that are left out on trial.
+    pub fn left_out(&self, known: &LeftOut) -> LeftOut {
+        let mut left_out = known.clone();
+        for change in self.changes() {
+            if let Change::Content(change) = change {
+                left_out.add(change);
+            }
+        }
+        left_out
+    }
+
+    /// The changes that have helped, because a request with them was answered.
+    pub fn succeed(&mut self) -> Vec<Trial> {
+        self.failed.clear();
+        std::mem::take(&mut self.trials)
+    }
+
+    /// Takes the next change that may answer a refusal. `known` have helped before. `differs` says
+    /// whether the request comes out as another one with the changes in force; those that are
+    /// undone are told to `undo` before. None is left if this returns `None`.
+    pub fn next(
+        &mut self,
+        refusal: &Refusal<'_>,
+        known: &[Change],
+        mut undo: impl FnMut(&Change),
+        mut differs: impl FnMut(&Self, &Change) -> bool,
+    ) -> Option<Change> {
+        if !refusal.may_be_answered() && refusal.fault.patch.is_none() {
+            return None;
+        }
+        let mut text: Box<str> = refusal.text().into();
+        let mut key = key_of(&text);
+        let places = places_of(&text);
+        let sure = refusal.fault.patch.map(Change::Quirk);
+        let mut first: Vec<Change> = sure.into_iter().chain(known.iter().cloned()).collect();
+        if self.is_same(key, places)
+            && let Some(last) = self.trials.pop()
+        {
+            undo(&last.change);
+            self.fail(last.refusal, last.change);
+            if last.refusal != key {
+                key = last.refusal;
+                text = last.text;
+                first.clear();
+            }
+        }
+        loop {
+            let suggested = if refusal.may_be_answered() {
+                refusal.suggested(&text)
+            } else {
+                Vec::new()
+            };
+            for change in first.drain(..).chain(suggested) {
+                if self.is_useless(key, &change) {
+                    continue;
+                }
+                let before = self.trials.clone();
+                self.trials.retain(|trial| !change.replaces(&trial.change));
+                if self.trials.len() >= MAX_TRIALS {
+                    return None;
+                }
+                self.trials.push(Trial {
+                    change: change.clone(),
+                    refusal: key,
+                    text: text.clone(),
+                    places,
+                });
+                if differs(self, &change) {
+                    return Some(change);
+                }
+                self.trials = before;
+            }
+            // Nothing answers this refusal: what led to it may have been wrong.
+            let last = self.trials.pop()?;
+            undo(&last.change);
+            self.fail(last.refusal, last.change);
+            (key, text) = (last.refusal, last.text);
+        }
+    }
+
+    /// Whether a refusal has come before, so that the last change did not help. One that names
+    /// another place is another one if that change has left out what the last one named.
+    fn is_same(&self, key: u64, places: u64) -> bool {
+        let Some(last) = self.trials.last() else {
+            return false;
+        };
+        let is_one_of_many = matches!(last.change, Change::Content(ContentChange::WithoutImage(_)));
+        if last.refusal == key {
+            return !is_one_of_many || last.places == places;
+        }
+        self.trials.iter().any(|trial| trial.refusal == key)
+    }
+
+    fn is_useless(&self, key: u64, change: &Change) -> bool {
+        self.changes().any(|in_force| in_force == change)
+            || self
+                .failed
+                .iter()
+                .any(|(refusal, failed)| *refusal == key && failed == change)
+    }
+
+    fn fail(&mut self, refusal: u64, change: Change) {
+        if self.failed.len() >= MAX_FAILED {
+            self.failed.remove(0);
+        }
+        self.failed.push((refusal, change));
+    }
+}
+
+/// Stands for a refusal, whatever numbers and ids are in it.
+fn key_of(text: &str) -> u64 {
+    xxh3_64(RefusalText::new(text).letters().as_bytes())
+}
+
+/// Stands for the numbers in a refusal.
+fn places_of(text: &str) -> u64 {
+    let numbers: Vec<String> = RefusalText::new(text)
+        .numbers()
+        .map(|it| it.to_string())
+        .collect();
+    xxh3_64(numbers.join(",").as_bytes())
+}
