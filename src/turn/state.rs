@@ -67,6 +67,10 @@ pub struct TurnState {
     /// The point from which on the outputs of the session were sent whole, if they were.
     #[serde(skip_serializing_if = "Option::is_none", alias = "whole")]
     pub unshortened_from: Option<UnshortenedFrom>,
+    /// The bytes per token with which the session had begun, or began, by the full name of the
+    /// route; for models of which that is learned.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub bytes_per_token: BTreeMap<String, f32>,
     /// Whether the turn was stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,

@@ -1,0 +1,2 @@
+-- Reserved.
+SELECT 1;
