@@ -120,8 +120,8 @@ impl SharedState {
         state
     }
 
-    /// The bytes per token with which a session began on a route, or would begin. `None` if they are
-    /// listed, or nothing was learned of the model.
+    /// The bytes per token with which a session began on a route, or would begin. `None` if they
+    /// are listed, or nothing was learned of the model.
     pub(super) fn bytes_per_token(
         &self,
         owner: &Arc<str>,

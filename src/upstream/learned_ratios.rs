@@ -1,5 +1,5 @@
-//! How many bytes of a request are one token of a model, where that is not listed: learned from what
-//! providers count, and the same for all turns of a session.
+//! How many bytes of a request are one token of a model, where that is not listed: learned from
+//! what providers count, and the same for all turns of a session.
 //!
 //! A session keeps the ratio with which it began, because its plan depends on it. A new one begins
 //! with what the last sessions of its owner have shown of the model. So nobody's requests change
@@ -134,8 +134,8 @@ impl LearnedRatios {
         Some(session.used)
     }
 
-    /// A session has begun with this ratio, unless it had before. `tokens` are those of its request:
-    /// nothing of a small one depends on the ratio.
+    /// A session has begun with this ratio, unless it had before. `tokens` are those of its
+    /// request: nothing of a small one depends on the ratio.
     pub fn begin(&self, key: RatioKey, used: f32, tokens: u64, now: u64) {
         let mut known = self.known.lock();
         let counts = tokens >= MIN_TOKENS && key.model.len() <= MAX_NAME;
@@ -239,8 +239,8 @@ impl KnownRatios {
         }
     }
 
-    /// What the last sessions of an owner have shown of a model, each as much as any other. Three in
-    /// four had more bytes per token: a text that is estimated too small may not fit.
+    /// What the last sessions of an owner have shown of a model, each as much as any other. Three
+    /// in four had as many bytes per token or more: a text that is estimated too small may not fit.
     fn learned(&self, key: &RatioKey) -> Option<LearnedRatio> {
         let newest = self.by_key.iter().rev();
         let same = newest.filter(|(other, _)| key.has_model_of(other));

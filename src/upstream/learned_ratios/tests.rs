@@ -173,7 +173,8 @@ async fn ratios_outlive_the_process() {
     };
     assert_eq!(ratios.list(), [listed]);
     ratios.forget_provider("lab");
-    let rows = store.token_ratios().await.unwrap();
+    drop((ratios, store));
+    let rows = open(&folder).token_ratios().await.unwrap();
     assert_eq!(rows[0].accessed, 1_000 + STORED_EVERY);
     assert!(rows[0].ratio.contains(r#""shown":null"#), "{rows:?}");
 }

@@ -24,7 +24,10 @@ async fn turn(proxy: &Proxy, session: &str, outputs: usize) -> Reply {
 
 async fn turn_of(proxy: &Proxy, who: &str, session: &str, outputs: usize) -> Reply {
     let items = history(&vec![OUTPUT; outputs]);
-    let body = json!({"model": "up/m", "input": items, "prompt_cache_key": session});
+    let rules = "Do as you are told. ".repeat(500);
+    let body = json!({
+        "model": "up/m", "instructions": rules, "input": items, "prompt_cache_key": session,
+    });
     let reply = send(proxy, who, "POST /v1/responses", &body).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     reply
@@ -63,7 +66,7 @@ async fn a_session_keeps_its_prefix_while_the_tokens_of_its_model_are_learned() 
     proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
     let next = Proxy::start_in_folder(proxy.folder, &setup.wire_of(&player)).await;
-    for (session, outputs, expected) in [("s1", 5, false), ("s2", 2, true), ("s3", 1, true)] {
+    for (session, outputs, expected) in [("s2", 2, true), ("s3", 1, true), ("s1", 5, false)] {
         turn(&next, session, outputs).await;
         assert_eq!(
             last_outputs(&provider).1,
@@ -134,6 +137,8 @@ async fn a_recorded_turn_is_replayed_with_the_ratio_of_its_session() {
         let file = format!("respondent-{id}.tar.zst");
         for (command, expected) in [
             (&["bundle", "create", "--request", id][..], ""),
+            // When the file was written, the turn was run again and compared with what was sent.
+            (&["bundle", "show", &file], "estimated"),
             (&["replay", &file], "equal"),
         ] {
             let (code, out, err) = proxy.run_command(&setup, command).await;
