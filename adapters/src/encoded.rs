@@ -43,6 +43,8 @@ pub struct Encoded {
     pub notes: Notes,
     /// Estimated input tokens: text by its bytes, images and files separately.
     pub estimated_tokens: u64,
+    /// Whether it holds images, files or recordings, whose tokens are a guess.
+    pub has_media: bool,
 }
 
 /// The offsets of the parts that precede the items. All other bytes before the

@@ -237,6 +237,11 @@ impl MediaEstimate {
         self.tokens += u64::try_from(bytes).unwrap_or(u64::MAX) / 160;
     }
 
+    /// Whether there are any.
+    pub(crate) fn has_any(self) -> bool {
+        self.bytes > 0
+    }
+
     /// The tokens of a body of `body` bytes that holds these images and files.
     #[expect(
         clippy::cast_precision_loss,

@@ -42,8 +42,11 @@ pub struct Model {
     /// The price, if known.
     pub price: Option<Price>,
     /// Bytes of request text per token, to estimate the size of a request before the
-    /// provider counts its tokens.
+    /// provider counts its tokens. Without it the ratio is learned from these counts.
     pub bytes_per_token: Option<f32>,
+    /// The ratio that was learned, which a listed one replaces. No key of a configuration.
+    #[serde(skip)]
+    pub learned_bytes_per_token: Option<f32>,
     /// Whether it was made by [`Self::unlisted`]. It stays so when its window is learned. No key
     /// of a configuration: a model with a table is listed.
     #[serde(skip)]
@@ -84,7 +87,9 @@ impl Model {
 
     /// Bytes of request text per token.
     pub fn bytes_per_token(&self) -> f32 {
-        self.bytes_per_token.unwrap_or(Self::BYTES_PER_TOKEN)
+        self.bytes_per_token
+            .or(self.learned_bytes_per_token)
+            .unwrap_or(Self::BYTES_PER_TOKEN)
     }
 
     /// The name for people, or the id if there is none.

@@ -41,6 +41,7 @@
 //! | `hidden_rounds` | what clients did not see of answers |
 //! | `mcp_approvals` | the calls that people were asked to approve |
 //! | `image_texts` | descriptions of images |
+//! | `token_ratios` | the bytes per token of sessions with a model |
 //! | `web_references` | the addresses that sessions were shown of the web, and where pages are kept |
 //! | `workflow_runs` | the runs of workflows that wait for a person |
 //! | `whole_sessions` | the sessions whose outputs are sent whole |
@@ -82,6 +83,7 @@ mod sweep;
 pub(crate) mod text_range;
 mod threads;
 mod time_in_use;
+mod token_ratios;
 mod transfer;
 mod usage;
 mod web_references;
@@ -121,6 +123,7 @@ pub use sources::{
 pub use spent::SpentRow;
 pub use sweep::{SweepLimits, SweepStep};
 pub use threads::{NewItem, StoredItems};
+pub use token_ratios::{MAX_TOKEN_RATIOS, StoredRatio};
 pub use transfer::{ImportCounts, TransferError};
 pub use usage::{OTHER_MODELS, UsageKey, UsageSum};
 pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
@@ -136,6 +139,7 @@ use readers::Readers;
 use reading::{Small, StoreRead};
 use session_table::SessionTable;
 use time_in_use::ClockLag;
+use token_ratios::TOKEN_RATIOS;
 use web_references::WEB_REFERENCES;
 use writer::{StoreWrite, WriterConnection, WriterState};
 
@@ -419,6 +423,25 @@ impl Store {
     pub async fn learned(&self) -> Result<Vec<LearnedRow>, StoreError> {
         self.read_small(LOCAL_OWNER, |reading, _| learned::all(reading))
             .await
+    }
+
+    /// Stores the bytes per token of a session with a model. False if the queue is full. Never
+    /// blocks.
+    pub fn put_token_ratio(&self, ratio: SessionRow) -> bool {
+        self.try_change(move |connection| TOKEN_RATIOS.put(connection, &ratio))
+    }
+
+    /// The bytes per token of all sessions, the one that was stored last at the end.
+    pub async fn token_ratios(&self) -> Result<Vec<StoredRatio>, StoreError> {
+        self.read_small(LOCAL_OWNER, |reading, _| token_ratios::all(reading))
+            .await
+    }
+
+    /// Forgets what requests to a provider have shown of its tokens, unless the queue is full.
+    /// Never blocks.
+    pub fn forget_shown_ratios(&self, provider: &str) {
+        let provider = provider.to_owned();
+        self.try_change(move |connection| token_ratios::forget_shown(connection, &provider));
     }
 
     /// Stores what a client did not see of an answer so far. `replaces` is the length of what was

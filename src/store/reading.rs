@@ -10,7 +10,9 @@ use rusqlite::{Connection, Row};
 use super::{
     ArtifactEntry, ArtifactText, JobEntry, StoreError, UsageKey, UsageSum, WaitingDelivery,
 };
-use super::{FoundPrompt, LearnedRow, SpentRow, StoredConversation, WholeSession};
+use super::{
+    FoundPrompt, LearnedRow, SpentRow, StoredConversation, StoredRatio, WholeSession,
+};
 use crate::net::memory::{CountedValue, MemoryKind, ProcessMemory, SharedMemory};
 
 /// A connection that reads, and the memory of what it reads. Lives as long as one transaction.
@@ -104,6 +106,7 @@ impl Small for ArtifactEntry {}
 impl Small for ArtifactText {}
 impl Small for JobEntry {}
 impl Small for SpentRow {}
+impl Small for StoredRatio {}
 // The owner and the id of a job.
 impl Small for (String, String) {}
 impl Small for WaitingDelivery {}

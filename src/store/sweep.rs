@@ -7,6 +7,7 @@ use super::hidden_rounds::HIDDEN_ROUNDS;
 use super::image_texts::IMAGE_TEXTS;
 use super::mcp_approvals::MCP_APPROVALS;
 use super::model::SweepResult;
+use super::token_ratios::TOKEN_RATIOS;
 use super::web_references::WEB_REFERENCES;
 use super::{learned, prompts, whole_sessions};
 
@@ -67,6 +68,7 @@ pub(super) fn step(
         &WEB_REFERENCES,
         &MCP_APPROVALS,
         &IMAGE_TEXTS,
+        &TOKEN_RATIOS,
     ] {
         table.sweep(&transaction, limits.accessed_since)?;
     }

@@ -35,9 +35,12 @@ use super::shared::SharedState;
 use super::stored_prompts::PendingComparison;
 use super::whole_sessions::is_lost;
 use crate::artifacts::ArtifactCommit;
+use crate::clock::{Clock as _, System};
 use crate::config::Config;
 use crate::log::SafeText;
-use crate::upstream::{LIMIT_LIFETIME, PatchesOf, Upstream, UpstreamRequest, is_limit};
+use crate::upstream::{
+    LIMIT_LIFETIME, PatchesOf, RatioKey, Upstream, UpstreamRequest, is_limit,
+};
 
 mod adapting;
 mod encode;
@@ -105,6 +108,8 @@ pub(super) struct PreparedAttempt {
     pub(super) has_artifact_tools: bool,
     /// The neutral estimate of its input tokens, if it is compared with what is counted.
     pub(super) neutral_tokens: Option<u64>,
+    /// The bytes of its body, 0 if it has images and the like.
+    pub(super) text_bytes: usize,
     /// The changes that this route requires.
     pub(super) notes: Notes,
     /// The reasoning that this route does not get.
@@ -250,6 +255,11 @@ impl Failover {
         let (owner, session) = (&self.owner, &self.session);
         let memory = &shared.memory;
         memory.put_request(owner, session, &attempt.fingerprint, response_id);
+        if let Some(key) = RatioKey::new(owner, session, route) {
+            let (params, ratios) = (&attempt.answer_params, shared.upstreams.learned_ratios());
+            let tokens = params.estimated_input_tokens;
+            ratios.begin(key, params.bytes_per_token, tokens, System.unix());
+        }
         self.source = None;
         self.remaining = VecDeque::new();
         let preferred = std::mem::take(&mut self.preferred_route);
@@ -403,6 +413,10 @@ impl Failover {
         let route = &attempt.route;
         let learned = self.shared.upstreams.learned_quirks();
         learned.record_answer(&route.provider.id, &route.upstream_model, usage);
+        if let Some(key) = RatioKey::new(&self.owner, &self.session, route) {
+            let ratios = self.shared.upstreams.learned_ratios();
+            ratios.record(&key, attempt.text_bytes, usage, System.unix());
+        }
         if let Some(neutral) = attempt.neutral_tokens {
             let (ratios, route) = (&self.shared.token_ratios, &attempt.answer_params.origin);
             ratios.record(route, neutral, usage.input);

@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::ResponseStore;
 use crate::store::Store;
-use crate::upstream::{LearnedQuirks, ProviderReport};
+use crate::upstream::{LearnedQuirks, LearnedRatios, ProviderReport};
 
 /// The state and the settings that all turns share. Made at the start of the process, and for each
 /// replay.
@@ -98,6 +98,19 @@ impl Service {
         if let Err(error) = read {
             tracing::warn!("what was learned from refusals cannot be read: {error}");
         }
+    }
+
+    /// Keeps in the store how many bytes are a token of a model, by session, and reads what earlier
+    /// processes have learned.
+    pub async fn keep_token_ratios(&self, store: &Arc<Store>) {
+        if let Err(error) = self.learned_ratios().keep_in(store).await {
+            tracing::warn!("what was learned of the tokens of models cannot be read: {error}");
+        }
+    }
+
+    /// How many bytes are a token of the models for which that is not listed.
+    pub fn learned_ratios(&self) -> &LearnedRatios {
+        self.shared.upstreams.learned_ratios()
     }
 
     /// Background responses go to this queue from now on. Without one they run at once.

@@ -25,7 +25,7 @@ use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
 use crate::config::Config;
 use crate::responses::ResponseStore;
-use crate::upstream::{PatchesOf, Upstreams};
+use crate::upstream::{PatchesOf, RatioKey, Upstreams};
 
 /// The state that all turns share. Lives as long as the process; everything in it is bounded.
 pub(super) struct SharedState {
@@ -88,6 +88,9 @@ impl SharedState {
             ..TurnState::default()
         };
         for route in routes {
+            if let Some(ratio) = self.bytes_per_token(owner, session, route) {
+                state.bytes_per_token.insert(route.full_name(), ratio);
+            }
             let (provider, model) = (&route.provider.id, &route.upstream_model);
             let learned = self.upstreams.learned_quirks();
             let patches = learned.patches(route, of);
@@ -139,6 +142,18 @@ impl SharedState {
             now,
             tries_again: self.memory.last_route(owner, [session.into()]).is_none(),
         }
+    }
+
+    /// The bytes per token with which a session began on a route, or would begin. `None` if they
+    /// are listed, or nothing was learned of the model.
+    pub(super) fn bytes_per_token(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        route: &Route,
+    ) -> Option<f32> {
+        let key = RatioKey::new(owner, session, route)?;
+        self.upstreams.learned_ratios().get(&key, System.unix())
     }
 
     /// The point from which on the outputs of a session are sent whole, if they are.
@@ -194,6 +209,11 @@ impl SharedState {
         routes: &[Route],
     ) {
         for route in routes {
+            let ratio = state.bytes_per_token.get(&route.full_name());
+            if let Some((ratio, key)) = ratio.zip(RatioKey::new(owner, session, route)) {
+                let ratios = self.upstreams.learned_ratios();
+                ratios.begin(key, *ratio, u64::MAX, System.unix());
+            }
             self.restore_route(state, config, owner, route);
         }
         let memory = &self.memory;

@@ -75,6 +75,10 @@ pub struct TurnState {
     /// The changes that were tried after refusals of earlier turns of the session.
     #[serde(skip_serializing_if = "Experiments::is_empty")]
     pub experiments: Experiments,
+    /// The bytes per token with which the session had begun, or began, by the full name of the
+    /// route; for models of which that is learned.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub bytes_per_token: BTreeMap<String, f32>,
     /// Whether the turn was stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,

@@ -12,6 +12,7 @@
 //! | `concurrency` | the limit of concurrent requests |
 //! | [`discovery`] | asks a provider for its models |
 //! | `learned_quirks` | quirk patches learned from refusals, and what models have answered |
+//! | `learned_ratios` | the bytes per token of models, learned from what providers count |
 
 mod attempt;
 mod client;
@@ -21,6 +22,7 @@ pub mod discovery;
 mod health;
 mod keys;
 mod learned_quirks;
+mod learned_ratios;
 mod transport;
 
 use std::collections::HashMap;
@@ -46,6 +48,7 @@ pub use keys::{KeyIndex, KeyRing};
 pub use learned_quirks::{
     LIMIT_LIFETIME, LargestAnswer, LearnedPatch, LearnedQuirks, PatchesOf, is_limit,
 };
+pub use learned_ratios::{LearnedRatio, LearnedRatios, RatioKey};
 
 use concurrency::ConcurrencyLimit;
 
@@ -263,6 +266,7 @@ pub struct ProviderReport {
 pub struct Upstreams {
     by_id: Mutex<HashMap<String, Arc<Upstream>>>,
     learned_quirks: LearnedQuirks,
+    learned_ratios: LearnedRatios,
 }
 
 impl Upstreams {
@@ -300,6 +304,7 @@ impl Upstreams {
         concurrency.set_limit(provider.max_concurrent);
         if old.is_some() && !is_unchanged {
             self.learned_quirks.forget_provider(&provider.id);
+            self.learned_ratios.forget_provider(&provider.id);
         }
         known.insert(provider.id.clone(), Arc::clone(&upstream));
         Ok(upstream)
@@ -329,6 +334,11 @@ impl Upstreams {
     /// The quirk patches learned from the providers' refusals.
     pub fn learned_quirks(&self) -> &LearnedQuirks {
         &self.learned_quirks
+    }
+
+    /// The bytes per token of models, learned from what providers count.
+    pub fn learned_ratios(&self) -> &LearnedRatios {
+        &self.learned_ratios
     }
 }
 

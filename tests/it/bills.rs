@@ -2,6 +2,7 @@
 //! response says of its prompt.
 mod diagnostics;
 mod simulated_cache;
+mod token_ratios;
 mod whole_sessions;
 
 use serde_json::{Value, json};

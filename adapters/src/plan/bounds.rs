@@ -13,8 +13,8 @@ use super::UnshortenedFrom;
 pub struct Bounds {
     /// The context window of the model.
     pub window: Window,
-    /// Bytes of text per token. A fixed ratio of the model: a ratio that is measured
-    /// while the server runs would change the bytes of a history.
+    /// Bytes of text per token. The same in all turns of a session, whatever is learned of the
+    /// model meanwhile: another ratio would change the bytes of a history.
     pub bytes_per_token: f32,
     /// Whether the model gets its earlier reasoning back, which then counts against the
     /// window.

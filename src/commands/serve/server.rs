@@ -131,6 +131,7 @@ impl Server {
             service.keep_image_texts(store);
             service.keep_whole_sessions(store).await;
             service.keep_learned(store).await;
+            service.keep_token_ratios(store).await;
             service.keep_hidden_rounds(store).await;
             web.references.keep_in(store);
             servers.keep_in(store);

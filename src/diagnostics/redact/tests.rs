@@ -357,6 +357,7 @@ fn fill_state(turn: &mut BundleTurn) {
         "items": {"msg_1": "x"},
         "baggage": {"call_1": "x"},
         "moved_to": "x",
+        "bytes_per_token": {"p/m": 2.5},
         "providers": [{"provider": "p"}],
         "tools": "x",
         "image_texts": {"key": "x"},

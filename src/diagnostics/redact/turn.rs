@@ -119,6 +119,7 @@ impl Scrubber {
         }
         self.keys(&mut state.items);
         self.keys(&mut state.baggage);
+        self.keys(&mut state.bytes_per_token);
         for blobs in state.baggage.values_mut() {
             let clean: Vec<String> = blobs.split(' ').map(|blob| self.blob(blob)).collect();
             *blobs = clean.join(" ");
@@ -196,7 +197,7 @@ impl Scrubber {
     }
 
     /// Redacts ids as they are redacted where a request mentions them.
-    fn keys(&self, by_id: &mut BTreeMap<String, String>) {
+    fn keys<V>(&self, by_id: &mut BTreeMap<String, V>) {
         let pairs = std::mem::take(by_id).into_iter();
         *by_id = pairs
             .map(|(id, value)| (self.text(&id).into_owned(), value))

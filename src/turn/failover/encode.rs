@@ -88,6 +88,7 @@ impl Failover {
         // The buffer was allocated with room to grow, and the body may live as long as the turn.
         let mut body = encoded.body;
         body.shrink_to_fit();
+        let text_bytes = if encoded.has_media { 0 } else { body.len() };
         let mut notes = encoded.notes;
         if !unkept.is_empty() {
             notes.add("output_not_kept", format!("{} outputs", unkept.len()));
@@ -107,6 +108,7 @@ impl Failover {
             has_proxy_tools: plan.has_proxy_tools(turn),
             has_artifact_tools: plan.artifact_tools,
             neutral_tokens,
+            text_bytes,
             notes,
             removed_reasoning,
             cache_comparison: turn.cache_comparison.clone(),
@@ -120,6 +122,10 @@ impl Failover {
     pub(super) fn plan(&self, turn: &Turn<'_>, route: &Route) -> PlannedTurn {
         let mut route = route.clone();
         let shared = &self.shared;
+        let ratio = shared.bytes_per_token(&self.owner, &self.session, &route);
+        if route.model.learned_bytes_per_token != ratio {
+            Arc::make_mut(&mut route.model).learned_bytes_per_token = ratio;
+        }
         let learned = shared.upstreams.learned_quirks();
         learned.apply(&mut route, self.patches_of());
         let ChangedSession {

@@ -90,5 +90,6 @@ pub(crate) fn encode(
         cache_marks: messages.marks,
         notes: body.notes,
         estimated_tokens,
+        has_media: media.has_any(),
     })
 }

@@ -123,6 +123,7 @@ pub(crate) fn encode(
         cache_marks: Vec::new(),
         notes: body.notes,
         estimated_tokens,
+        has_media: media.has_any(),
     })
 }
 
