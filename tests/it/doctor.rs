@@ -204,7 +204,7 @@ async fn the_place_of_a_key_is_found() {
     }
 }
 
-/// A list without a model for chat is told, and none of its models is asked.
+/// Promise: The doctor asks no model that answers no prompts unless it is named.
 #[kit::test]
 async fn a_model_that_is_not_for_chat_is_never_asked() {
     let entries = |list: &[Value]| BTreeMap::from([("GET /v1/models".to_owned(), json!(list))]);
@@ -247,7 +247,8 @@ async fn a_model_that_is_not_for_chat_is_never_asked() {
     assert_eq!(report["providers"][0]["next"], next);
 }
 
-/// What was found is written although tools are refused, with what is wrong.
+/// Promise: What the doctor has found is written even if something is still wrong, and the file says
+/// what.
 #[kit::test]
 async fn a_file_says_what_is_still_wrong() {
     let script = json!({

@@ -1,6 +1,7 @@
 //! The turns that show whether a tool loop runs: calls, their results, a history of another model,
 //! and an image.
 
+use adapters::fault::Kind;
 use registry::{SystemPlace, SystemRole};
 use serde_json::{Value, json};
 
@@ -14,8 +15,11 @@ impl MeasuringTurns {
     pub(super) async fn run_tool_loop(&mut self) -> bool {
         let opening = prompts::opening();
         let Some(response) = self.first_answer(&opening).await else {
-            self.adopt();
-            return self.seen().answers > 0;
+            let is_answered = self.seen().answers > 0;
+            if is_answered {
+                self.adopt();
+            }
+            return is_answered;
         };
         self.check_answer(&response);
         self.adopt();
@@ -62,7 +66,8 @@ impl MeasuringTurns {
         )];
         let text = self.ask_again(&plain, SHORT_OUTPUT, &json!({})).await;
         let is_answered = matches!(text, MeasuringTurnEnd::Answered(_));
-        if is_answered || self.is_sure {
+        let is_down = matches!(self.seen().refusal, Some((Kind::Unavailable, _)));
+        if is_answered || (self.is_sure && !is_down) {
             let repaired = self.try_to_repair(opening, MAX_OUTPUT, &more).await;
             if repaired.is_some() {
                 return repaired;

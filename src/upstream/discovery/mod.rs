@@ -127,25 +127,29 @@ impl Asking<'_> {
             let linked = reply.linked;
             linked.or_else(|| model_list::next_page(&reply.body))
         };
-        let first = self.send(Method::GET, place, None, None).await?;
+        let first = self.send(Method::GET, place, None, &[]).await?;
         let mut list = self.list(&first.body, place)?;
         let mut size = first.body.len();
         let mut page = next(first);
-        let mut seen = Vec::new();
+        let mut turned = Vec::new();
         while let Some(wanted) = page.take()
-            && !seen.contains(&wanted)
-            && seen.len() < MAX_PAGES
+            && !turned.contains(&wanted)
+            && turned.len() < MAX_PAGES
             && list.models.len() < model_list::MAX_MODELS
-            && let Ok(reply) = self.send(Method::GET, place, None, Some(&wanted)).await
-            && let Some(more) = model_list::listed_models(&reply.body)
         {
+            turned.push(wanted);
+            let Ok(reply) = self.send(Method::GET, place, None, &turned).await else {
+                break;
+            };
+            let Some(more) = model_list::listed_models(&reply.body) else {
+                break;
+            };
             size += reply.body.len();
             if size > MAX_BODY {
                 break;
             }
             list.models.extend(more.models);
             list.others += more.others;
-            seen.push(wanted);
             page = next(reply);
         }
         list.models.truncate(model_list::MAX_MODELS);
@@ -237,24 +241,25 @@ impl Asking<'_> {
     async fn show(&self, name: &str) -> Option<OllamaModel> {
         let body = serde_json::json!({ "model": name }).to_string();
         let place = Place::Server("/api/show");
-        match self.send(Method::POST, place, Some(body), None).await {
+        match self.send(Method::POST, place, Some(body), &[]).await {
             Ok(reply) => Some(model_list::ollama_model(&reply.body)),
             Err(error) => error.status.map(|_| model_list::ollama_model(b"{}")),
         }
     }
 
     async fn get(&self, place: Place) -> Result<Vec<u8>, DiscoveryError> {
-        let reply = self.send(Method::GET, place, None, None).await?;
+        let reply = self.send(Method::GET, place, None, &[]).await?;
         Ok(reply.body)
     }
 
-    /// Sends a request and reads the whole answer, which has a status of success.
+    /// Sends a request and reads the whole answer, which has a status of success. `pages` are those
+    /// of the list through which the one that is wanted was found, and this one.
     async fn send(
         &self,
         method: Method,
         place: Place,
         body: Option<String>,
-        page: Option<&NextPage>,
+        pages: &[NextPage],
     ) -> Result<DiscoveryReply, DiscoveryError> {
         let upstream = self.upstream;
         let address = self.address(&method, place);
@@ -264,7 +269,7 @@ impl Asking<'_> {
             Place::Api(path) => upstream.url(path),
             Place::Server(path) => upstream.server_url(path),
         };
-        if let Some(page) = page {
+        for page in pages {
             turn_to(&mut url, page);
         }
         if let Some(key) = upstream.keys().choose(0) {
@@ -347,7 +352,7 @@ impl Asking<'_> {
     }
 }
 
-/// Makes the address of a list that of one of its pages. A key goes nowhere else: of a link to
+/// Makes the address of a page of a list that of the one after it. A key goes nowhere else: of a link to
 /// another host only the query counts.
 fn turn_to(url: &mut reqwest::Url, page: &NextPage) {
     match page {
