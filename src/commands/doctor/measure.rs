@@ -40,8 +40,8 @@ pub(super) struct Measurement {
     pub(super) is_wrong_wire: bool,
     /// In that case: the requests were refused, so that the address may be right.
     pub(super) is_refused: bool,
-    /// The provider answered, or said of a request what is wrong with it.
-    pub(super) is_reached: bool,
+    /// The turns that were answered.
+    pub(super) answers: usize,
     /// The first request was refused because of the key.
     pub(super) is_unauthorized: bool,
 }
@@ -142,7 +142,7 @@ pub(super) async fn measure(
         after,
         used: seen.used,
         is_refused: seen.answers == 0 && seen.is_refusal(),
-        is_reached: seen.answers > 0 || seen.is_refusal() || seen.limit.is_some(),
+        answers: seen.answers,
         is_wrong_wire: first_refusal.is_some_and(|(kind, _)| is_elsewhere(kind)),
         is_unauthorized: matches!(
             first_refusal,

@@ -135,7 +135,7 @@ fn ids(config: &Config, named: Option<&str>) -> anyhow::Result<Vec<String>> {
 
 /// Checks one provider, and says what to do next.
 async fn ask(config: Config, id: &str, options: &DoctorArgs) -> anyhow::Result<ProviderFindings> {
-    let mut report = examine(config, id, options).await?;
+    let mut report = Box::pin(examine(config, id, options)).await?;
     report.next = next::command(&report, options);
     Ok(report)
 }
@@ -200,7 +200,7 @@ async fn examine(
         .registry
         .provider(id)
         .is_some_and(|provider| config.registry.discovered.of(provider).is_some());
-    let has_found = is_listed || measured.is_reached;
+    let has_found = is_listed || measured.is_refused || measured.answers > 0;
     let window = measured.after.model.window();
     checks.push(match window.source {
         registry::WindowSource::Assumed => DoctorCheck::warning(

@@ -79,8 +79,6 @@ pub(super) struct Seen {
     refused: Vec<Bytes>,
     /// Whether no request that was refused is sent again.
     pub(super) skips_refused: bool,
-    /// Whether a request was not sent because of that.
-    is_skipped: bool,
     /// The body of the last reply, cut to [`MAX_BODY`].
     pub(super) body: String,
     /// The kind and the status of the last failure.
@@ -104,7 +102,6 @@ impl Seen {
             request: Bytes::new(),
             refused: Vec::new(),
             skips_refused: false,
-            is_skipped: false,
             body: String::new(),
             refusal: None,
             patch: None,
@@ -127,6 +124,11 @@ impl Seen {
         }
     }
 
+    /// Whether the request is not to be sent, because it was refused before.
+    fn is_skipped(&self) -> bool {
+        self.skips_refused && self.refused.contains(&self.request)
+    }
+
     /// Counts the tokens of an answer, as the provider counted them.
     pub(super) fn count_tokens(&mut self, input: u64, output: u64) {
         self.used.tokens = self
@@ -139,8 +141,7 @@ impl Seen {
 
     /// Counts a request. False if it is not to be sent, mostly because a limit does not allow it.
     fn count_request(&mut self) -> bool {
-        self.is_skipped = self.skips_refused && self.refused.contains(&self.request);
-        if self.is_skipped {
+        if self.is_skipped() {
             self.is_limited = false;
             return false;
         }
@@ -187,7 +188,7 @@ impl TurnObserver for Watching {
             TurnEvent::UpstreamBody(bytes) if seen.body.len() < MAX_BODY => {
                 seen.body.push_str(&String::from_utf8_lossy(bytes));
             }
-            TurnEvent::AttemptEnd(fault) if !seen.is_limited && !seen.is_skipped => {
+            TurnEvent::AttemptEnd(fault) if !seen.is_limited && !seen.is_skipped() => {
                 seen.refusal = fault.map(|fault| (fault.kind, fault.upstream_status));
                 seen.patch = fault.and_then(|fault| fault.patch);
                 let limit = fault.filter(|fault| fault.kind == Kind::RateLimit);
