@@ -46,6 +46,8 @@ struct ProviderModels {
 pub struct ModelSet {
     models: Vec<Arc<Model>>,
     by_id: HashMap<String, usize>,
+    /// How many entries of the list were left out because their models answer no prompt.
+    pub left_out: usize,
 }
 
 impl ModelSet {

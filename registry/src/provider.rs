@@ -48,6 +48,11 @@ pub struct Provider {
     /// The name of the header that carries the key, for servers that do not use
     /// `Authorization: Bearer`.
     pub key_header: Option<String>,
+    /// The word in front of the key in its header, for servers that want another one than
+    /// `Bearer`.
+    pub key_scheme: Option<String>,
+    /// The query parameter that carries the key, for servers that want it in no header.
+    pub key_query: Option<String>,
     /// The weight of each key in the choice between keys; empty if they are used in
     /// order.
     pub key_weights: Vec<u32>,
@@ -237,6 +242,11 @@ pub struct ProviderSpec {
     /// The name of the header that carries the bare key, in place of
     /// `Authorization: Bearer`.
     pub key_header: Option<String>,
+    /// The word in front of the key in its header, such as `Token`: in `Authorization` in place of
+    /// `Bearer`, in the header of `key_header` in place of none.
+    pub key_scheme: Option<String>,
+    /// The name of the query parameter that carries the key, in place of a header.
+    pub key_query: Option<String>,
     /// The share of the sessions that each key gets. Without it all sessions use the first key,
     /// and the next one while that is at its limits.
     pub key_weights: Vec<u32>,
@@ -290,6 +300,8 @@ impl ProviderSpec {
             key_env: self.api_key_env.clone().map_or_else(Vec::new, |env| env.0),
             key_required: self.key_required,
             key_header: self.key_header.clone(),
+            key_scheme: self.key_scheme.clone(),
+            key_query: self.key_query.clone(),
             key_weights: self.key_weights.clone(),
             max_concurrent: self.max_concurrent,
             dialect: Arc::new(Dialect {

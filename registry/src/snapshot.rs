@@ -54,6 +54,10 @@ pub struct RouteSnapshot {
     pub dialect: Dialect,
     pub key_required: bool,
     pub key_header: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_scheme: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_query: Option<String>,
     pub key_weights: Vec<u32>,
     pub headers: Vec<(String, String)>,
     pub query: Vec<(String, String)>,
@@ -167,6 +171,8 @@ impl RouteSnapshot {
             dialect: Dialect::clone(&route.dialect),
             key_required: provider.key_required,
             key_header: provider.key_header.clone(),
+            key_scheme: provider.key_scheme.clone(),
+            key_query: provider.key_query.clone(),
             key_weights: provider.key_weights.clone(),
             headers: provider.headers.clone(),
             query: provider.query.clone(),
@@ -212,6 +218,8 @@ impl RouteSnapshot {
             passthrough: false,
             discovery: Discovery::Off,
             key_header: self.key_header.clone(),
+            key_scheme: self.key_scheme.clone(),
+            key_query: self.key_query.clone(),
             key_weights: self.key_weights.clone(),
             max_concurrent: None,
             headers: self.headers.clone(),

@@ -126,14 +126,15 @@ pub async fn send_request(
     observe: Observe<'_>,
 ) -> Result<UpstreamResponse, Fault> {
     let mut headers = upstream.headers(request.headers);
-    if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
-        headers.insert(name, value);
-    }
     let path = request.path;
+    let mut url = upstream.url(&path);
+    if let Some(key) = key {
+        upstream.add_key(key, &mut url, &mut headers);
+    }
     upstream.health().begin_request(Instant::now());
     let sending = upstream
         .client
-        .post(upstream.url(&path))
+        .post(url)
         .headers(headers)
         .body(request.body);
     let limit = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;

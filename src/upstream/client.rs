@@ -11,7 +11,7 @@ use registry::Provider;
 use reqwest::Url;
 
 use super::concurrency::ConcurrencyLimit;
-use super::{KeyRing, ProviderHealth, Upstream};
+use super::{KeyPlace, KeyRing, ProviderHealth, Upstream};
 use crate::config::{KeyOrigin, address};
 use crate::secrets::Secret;
 
@@ -77,7 +77,7 @@ pub(super) fn build(
         })?,
         base_url,
         headers: headers(provider)?,
-        key_header: key_header(provider)?,
+        key_place: key_place(provider)?,
         keys: KeyRing::new(keys, &provider.key_weights),
         key_origin: key_origin.cloned(),
         health: ProviderHealth::default(),
@@ -113,13 +113,21 @@ fn headers(provider: &Provider) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-fn key_header(provider: &Provider) -> Result<(HeaderName, &'static str), Fault> {
-    match &provider.key_header {
-        Some(name) => HeaderName::try_from(name)
-            .map(|name| (name, ""))
-            .map_err(|error| unusable(provider, "key_header", &error)),
-        None => Ok((AUTHORIZATION, "Bearer ")),
+fn key_place(provider: &Provider) -> Result<KeyPlace, Fault> {
+    if let Some(name) = &provider.key_query {
+        return Ok(KeyPlace::Query(name.clone()));
     }
+    let (name, usual) = match &provider.key_header {
+        Some(name) => {
+            let name = HeaderName::try_from(name);
+            let name = name.map_err(|error| unusable(provider, "key_header", &error))?;
+            (name, None)
+        }
+        None => (AUTHORIZATION, Some("Bearer")),
+    };
+    let scheme = provider.key_scheme.as_deref().or(usual);
+    let prefix = scheme.map_or_else(String::new, |scheme| format!("{scheme} "));
+    Ok(KeyPlace::Header(name, prefix))
 }
 
 /// The fault of a client that cannot be built although its settings are valid.

@@ -113,6 +113,13 @@ impl KeyRing {
         Some(value)
     }
 
+    /// Sets the query parameter of this name to the key.
+    pub(super) fn set_in_query(&self, key: KeyIndex, name: &str, url: &mut reqwest::Url) {
+        if let Some(secret) = self.keys.get(key.0) {
+            set_query(url, &[(name, secret.expose())]);
+        }
+    }
+
     /// The cost of a key for a session, by weighted rendezvous hashing: the key with the
     /// lowest cost wins. Each key wins in proportion to its weight, and losing a key moves
     /// only that key's sessions. A key of weight 0 has infinite cost.
@@ -128,6 +135,20 @@ impl KeyRing {
             -uniform.ln() / f64::from(weight)
         }
     }
+}
+
+/// Sets parameters of a query. Others stay as they are.
+pub(super) fn set_query(url: &mut reqwest::Url, pairs: &[(impl AsRef<str>, impl AsRef<str>)]) {
+    let is_other = |name: &str| pairs.iter().all(|(set, _)| set.as_ref() != name);
+    let others: Vec<(String, String)> = url
+        .query_pairs()
+        .filter(|(name, _)| is_other(name))
+        .map(|(name, value)| (name.into_owned(), value.into_owned()))
+        .collect();
+    url.query_pairs_mut()
+        .clear()
+        .extend_pairs(others)
+        .extend_pairs(pairs);
 }
 
 fn has_passed(until: Option<Instant>, now: Instant) -> bool {

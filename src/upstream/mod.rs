@@ -72,13 +72,21 @@ pub struct Upstream {
     /// The base URL with the provider's query parameters.
     base_url: reqwest::Url,
     headers: http::HeaderMap,
-    /// The header that carries the key, and the text in front of the key.
-    key_header: (HeaderName, &'static str),
+    key_place: KeyPlace,
     keys: KeyRing,
     /// Where the keys come from; `None` if there are none.
     key_origin: Option<KeyOrigin>,
     health: ProviderHealth,
     concurrency: Arc<ConcurrencyLimit>,
+}
+
+/// Where a request has its key.
+#[derive(Debug)]
+enum KeyPlace {
+    /// In this header, with this text in front of it.
+    Header(HeaderName, String),
+    /// In this query parameter.
+    Query(String),
 }
 
 impl Upstream {
@@ -236,9 +244,16 @@ impl Upstream {
         }
     }
 
-    fn credential(&self, key: KeyIndex) -> Option<(HeaderName, HeaderValue)> {
-        let (name, before) = &self.key_header;
-        Some((name.clone(), self.keys.header_value(key, before)?))
+    /// Puts a key into a request that is about to be sent. Its URL is for nobody else then.
+    fn add_key(&self, key: KeyIndex, url: &mut reqwest::Url, headers: &mut http::HeaderMap) {
+        match &self.key_place {
+            KeyPlace::Header(name, prefix) => {
+                if let Some(value) = self.keys.header_value(key, prefix) {
+                    headers.insert(name.clone(), value);
+                }
+            }
+            KeyPlace::Query(name) => self.keys.set_in_query(key, name, url),
+        }
     }
 }
 

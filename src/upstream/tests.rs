@@ -55,14 +55,23 @@ fn the_key_is_sent_in_the_configured_header() {
     for (setting, name, value) in [
         ("", "authorization", "Bearer key-no-1"),
         ("key_header = \"api-key\"", "api-key", "key-no-1"),
+        ("key_scheme = \"Token\"", "authorization", "Token key-no-1"),
+        (
+            "key_header = \"x-auth\"\nkey_scheme = \"Key\"",
+            "x-auth",
+            "Key key-no-1",
+        ),
     ] {
         let config = config(&format!("{TWO_KEYS}{setting}"));
         let upstream = upstream(&Upstreams::default(), &config);
         let key = upstream.keys().choose(0).unwrap();
-        let (header, sent) = upstream.credential(key).unwrap();
-        assert_eq!((header.as_str(), sent.to_str().unwrap()), (name, value));
+        let (mut url, mut headers) = (upstream.url("/x"), http::HeaderMap::new());
+        upstream.add_key(key, &mut url, &mut headers);
+        let sent = &headers[name];
+        assert_eq!((headers.len(), sent.to_str().unwrap()), (1, value));
         assert!(sent.is_sensitive());
-        let line = format!("{header}: {value}");
+        assert_eq!(url, upstream.url("/x"));
+        let line = format!("{name}: {value}");
         assert!(!config.redactor().redact(&line).contains("key-no-1"));
     }
 }
@@ -227,9 +236,8 @@ async fn scripted_provider(answer: serde_json::Value, settings: &str) -> (Player
     let player = Player::start(serde_json::from_value(script).unwrap())
         .await
         .unwrap();
-    let base = player.base_url();
-    let config = config_at(&base, &format!("{TWO_KEYS}{settings}"));
-    (player, upstream(&Upstreams::default(), &config))
+    let upstream = upstream_at(&player.base_url(), settings);
+    (player, upstream)
 }
 
 async fn ask(upstream: &Upstream) -> Result<UpstreamResponse, Fault> {
@@ -248,6 +256,37 @@ async fn ask(upstream: &Upstream) -> Result<UpstreamResponse, Fault> {
         &|_| {},
     )
     .await
+}
+
+#[tokio::test]
+async fn a_key_in_the_query_is_in_no_header_and_in_no_message() {
+    let settings = "key_query = \"key\"\nquery = { version = \"1 2\", key = \"not-this\" }";
+    let answer = serde_json::json!({"status": 401, "body": "no", "repeat": true});
+    let (player, upstream) = scripted_provider(answer, settings).await;
+    let refused = ask(&upstream).await.unwrap_err();
+    let request = player.requests()[0].clone();
+    let head = request.head.to_lowercase();
+    assert!(
+        head.contains("/chat/completions?version=1+2&key=key-no-1 "),
+        "{head}"
+    );
+    assert!(
+        !head.contains("authorization") && !head.contains("not-this"),
+        "{head}"
+    );
+    let closed = upstream_at("http://127.0.0.1:1/v1", settings);
+    let unreachable = ask(&closed).await.unwrap_err();
+    for fault in [refused, unreachable] {
+        assert!(!format!("{fault:?}").contains("key-no-1"), "{fault:?}");
+    }
+    // What is recorded of a request is its address without the key.
+    assert!(!upstream.url("/x").as_str().contains("key-no-1"));
+}
+
+/// The connection to a provider at this address.
+fn upstream_at(base_url: &str, settings: &str) -> Arc<Upstream> {
+    let config = config_at(base_url, &format!("{TWO_KEYS}{settings}"));
+    upstream(&Upstreams::default(), &config)
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ pub struct ModelServer {
 pub struct ServerState {
     /// The header without which every request is refused, and its value.
     pub key: Option<(&'static str, &'static str)>,
-    routes: BTreeMap<String, Value>,
+    pub routes: BTreeMap<String, Value>,
     /// The value of `authorization` of each request for a list.
     keys: Vec<String>,
     /// The models of the prompts.
@@ -149,7 +149,7 @@ impl ModelServer {
         format!("http://{}/v1", self.address)
     }
 
-    fn prompts(&self) -> Vec<String> {
+    pub fn prompts(&self) -> Vec<String> {
         self.state.lock().unwrap().prompts.clone()
     }
 }
@@ -189,13 +189,15 @@ async fn answer(
         return (head, events + "data: [DONE]\n\n").into_response();
     }
     let route = format!("{method} {} {model}", uri.path());
+    let paged = format!("{method} {uri}");
     let found = {
         let mut state = state.lock().unwrap();
         let key = headers.get("authorization");
         state
             .keys
             .push(key.map_or_else(String::new, |key| key.to_str().unwrap().to_owned()));
-        state.routes.get(route.trim_end()).cloned()
+        let routes = &state.routes;
+        routes.get(&paged).or(routes.get(route.trim_end())).cloned()
     };
     match found {
         Some(Value::String(text)) if text == NEVER => std::future::pending().await,
@@ -414,6 +416,78 @@ async fn thousands_of_models_are_listed_within_the_limits() {
         proxy.stream(&json!({"model": model, "input": "go"})).await;
     }
     assert_eq!(server.prompts(), ["maker/model-4999", "maker/model-7999"]);
+}
+
+/// The routes of a list in three pages. Each page says with `next` where the one after it is.
+fn pages(next: [(&str, Value); 2]) -> BTreeMap<String, Value> {
+    let [(second, to_second), (third, to_third)] = next;
+    let page = |id: &str, next: Value| {
+        let mut page = json!({"object": "list", "data": [{"id": id}]});
+        let members = next.as_object().unwrap().clone();
+        page.as_object_mut().unwrap().extend(members);
+        page
+    };
+    BTreeMap::from([
+        ("GET /v1/models".to_owned(), page("one", to_second)),
+        (format!("GET /v1/models{second}"), page("two", to_third)),
+        (
+            format!("GET /v1/models{third}"),
+            page("three", json!({"has_more": false})),
+        ),
+    ])
+}
+
+/// Promise: All pages of a list are read, up to 50 and 8 MiB; no link leads to another host.
+#[kit::test]
+async fn all_pages_of_a_list_are_read() {
+    for next in [
+        [
+            ("?after=one", json!({"has_more": true})),
+            ("?after=x", json!({"has_more": true, "last_id": "x"})),
+        ],
+        [
+            ("?pageToken=a", json!({"nextPageToken": "a"})),
+            ("?pageToken=b", json!({"nextPageToken": "b"})),
+        ],
+        [
+            ("?page=2", json!({"next_page": 2})),
+            ("?page=3", json!({"next_page": "3"})),
+        ],
+        [
+            ("/more?p=2", json!({"next": "/v1/models/more?p=2"})),
+            ("/more?p=3", json!({"next": "?p=3"})),
+        ],
+        // The key stays with the provider, whatever the link says.
+        [
+            (
+                "?p=2",
+                json!({"next": "https://elsewhere.example/v1/models?p=2"}),
+            ),
+            (
+                "?p=3",
+                json!({"links": {"next": "//elsewhere.example/x?p=3"}}),
+            ),
+        ],
+    ] {
+        let told = format!("{next:?}");
+        let server = ModelServer::start(pages(next)).await;
+        let proxy = Proxy::start_for_url(&server.base_url(), discovering()).await;
+        assert_eq!(
+            ids_of(&models(&proxy).await),
+            ["one", "two", "three"],
+            "{told}"
+        );
+    }
+    // One that comes again, and one that cannot be read, are the end.
+    for (second, third) in [
+        ("?after=one", "?after=one"),
+        ("?after=nowhere", "?after=two"),
+    ] {
+        let more = || json!({"has_more": true});
+        let server = ModelServer::start(pages([(second, more()), (third, more())])).await;
+        let proxy = Proxy::start_for_url(&server.base_url(), discovering()).await;
+        assert_eq!(ids_of(&models(&proxy).await)[0], "one");
+    }
 }
 
 #[kit::test]

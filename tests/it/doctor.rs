@@ -4,6 +4,7 @@ mod dialects;
 mod made_dialects;
 mod quirks;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -168,34 +169,123 @@ async fn the_wire_of_an_unknown_server_is_found() {
 }
 
 #[kit::test]
-async fn the_header_of_a_key_is_found() {
-    let server = ModelServer::with_models(&["found"]).await;
-    server.state.lock().unwrap().key = Some(("x-api-key", "the-key-of-the-lab-7"));
-    let setup = Setup::new().env("LAB_KEY", "the-key-of-the-lab-7");
-    let folder = setup.folder(UNUSED_URL);
-    // Without its /v1.
-    let url = format!("http://{}", server.address);
-    let args = [
-        "--url",
-        &url,
-        "--key-env",
-        "LAB_KEY",
-        "--provider",
-        "lab",
-        "--write",
+async fn the_place_of_a_key_is_found() {
+    const KEY: &str = "the-key-of-the-lab-7";
+    for (header, value, setting, name) in [
+        ("x-api-key", KEY, "key_header", "x-api-key"),
+        (
+            "authorization",
+            "Token the-key-of-the-lab-7",
+            "key_scheme",
+            "Token",
+        ),
+    ] {
+        let server = ModelServer::with_models(&["found"]).await;
+        server.state.lock().unwrap().key = Some((header, value));
+        let setup = Setup::new().env("LAB_KEY", KEY);
+        let folder = setup.folder(UNUSED_URL);
+        // Without its /v1.
+        let url = format!("http://{}", server.address);
+        let args = [
+            "--url",
+            &url,
+            "--key-env",
+            "LAB_KEY",
+            "--provider",
+            "lab",
+            "--write",
+        ];
+        let (code, report) = doctor(&setup, folder.path(), &args).await;
+        assert_eq!(code, 0, "{report:#}");
+        assert!(!report.to_string().contains(KEY));
+        // It calls no tool, which is no failure of the provider.
+        assert_eq!(check(&report, Some(0), "tool call")["status"], "warning");
+        let told = check(&report, Some(0), "key")["message"].as_str().unwrap();
+        assert!(told.ends_with(name), "{told}");
+        let file = written(folder.path(), "lab");
+        assert_eq!(file[setting].as_str(), Some(name));
+        assert_eq!(file["api_key_env"][0].as_str(), Some("LAB_KEY"));
+        assert_eq!(file["base_url"].as_str(), Some(server.base_url().as_str()));
+        let next = &report["providers"][0]["next"];
+        assert_eq!(next, "respondent run codex --model lab/found");
+        let proxy = Proxy::start_in_folder(folder, &setup).await;
+        proxy
+            .stream(&json!({"model": "lab/found", "input": "go"}))
+            .await;
+    }
+}
+
+/// Promise: The doctor asks no model that answers no prompts unless it is named.
+#[kit::test]
+async fn a_model_that_is_not_for_chat_is_never_asked() {
+    let entries = |list: &[Value]| BTreeMap::from([("GET /v1/models".to_owned(), json!(list))]);
+    let others = [
+        json!({"id": "lab-a", "type": "embedding"}),
+        json!({"id": "lab-b", "architecture": {"output_modalities": ["image"]}}),
+        json!({"id": "text-embedding-9"}),
+        json!({"id": "whisper-9"}),
     ];
+    let server = ModelServer::start(entries(&others)).await;
+    let setup = Setup::new();
+    let folder = setup.folder(UNUSED_URL);
+    let base_url = server.base_url();
+    let args = ["--url", &base_url, "--provider", "lab"];
     let (code, report) = doctor(&setup, folder.path(), &args).await;
-    assert_eq!(code, 0, "{report:#}");
-    // It calls no tool, which is no failure of the provider.
-    assert_eq!(check(&report, Some(0), "tool call")["status"], "warning");
-    let file = written(folder.path(), "lab");
-    assert_eq!(file["key_header"].as_str(), Some("x-api-key"));
-    assert_eq!(file["api_key_env"][0].as_str(), Some("LAB_KEY"));
-    assert_eq!(file["base_url"].as_str(), Some(server.base_url().as_str()));
-    let proxy = Proxy::start_in_folder(folder, &setup).await;
-    proxy
-        .stream(&json!({"model": "lab/found", "input": "go"}))
-        .await;
+    assert_eq!(code, 1, "{report:#}");
+    let found = check(&report, Some(0), "models")["message"]
+        .as_str()
+        .unwrap();
+    assert!(
+        found.starts_with("4 models in its list, and none for chat"),
+        "{found}"
+    );
+    let remedy = &check(&report, Some(0), "model")["remedy"];
+    assert_eq!(remedy, "Name one with --model.");
+    let next = format!("respondent doctor --url {base_url} --provider lab --model MODEL --write");
+    assert_eq!(report["providers"][0]["next"], next);
+    assert_eq!(server.prompts(), [""; 0]);
+
+    // Behind them there is one.
+    let mut list = others.to_vec();
+    list.push(json!({"id": "lab-chat"}));
+    server.state.lock().unwrap().routes = entries(&list);
+    let (code, report) = doctor(&setup, folder.path(), &args).await;
+    assert_eq!(
+        (code, &report["providers"][0]["model"]),
+        (0, &json!("lab-chat"))
+    );
+    let next = format!("respondent doctor --url {base_url} --provider lab --write");
+    assert_eq!(report["providers"][0]["next"], next);
+}
+
+/// Promise: What the doctor has found is written even if something is still wrong, and the file says
+/// what.
+#[kit::test]
+async fn a_file_says_what_is_still_wrong() {
+    let script = json!({
+        "refuse": [{"rule": {"fields": ["tools"]}, "message": "Bad\nrequest."}],
+        "answers": [{"repeat": true, "steps": [{"text": "No."}]}],
+    });
+    let player = Player::start(serde_json::from_value(script).unwrap())
+        .await
+        .unwrap();
+    let setup = Setup::new();
+    let folder = setup.folder(UNUSED_URL);
+    let base_url = player.base_url();
+    let args = ["--url", &base_url, "--provider", "lab", "--write"];
+    let (code, report) = doctor(&setup, folder.path(), &args).await;
+    assert_eq!(code, 1, "{report:#}");
+    assert_eq!(check(&report, Some(0), "text")["status"], "ok");
+    assert_eq!(
+        report["providers"][0]["next"],
+        "respondent doctor --provider lab"
+    );
+    let file = fs::read_to_string(folder.path().join("providers/lab.toml")).unwrap();
+    assert!(file.contains("\n# Still wrong: answer: "), "{file}");
+    assert_eq!(
+        written(folder.path(), "lab")["base_url"].as_str(),
+        Some(base_url.as_str())
+    );
 }
 
 /// Each local server behind an unknown name.
@@ -297,14 +387,15 @@ async fn what_fails_is_told_with_its_remedy() {
         "{message}"
     );
     assert!(!report.to_string().contains("a-secret-of-the-lab-7"));
-    // The key was tried in each header.
+    // The key was tried in each place.
     let requests = player.requests();
     let heads: Vec<&str> = requests.iter().map(|sent| sent.head.as_str()).collect();
-    assert_eq!(heads.len(), 3);
+    assert_eq!(heads.len(), 4);
     for (head, header) in heads.into_iter().zip([
         "authorization: Bearer a-secret",
         "\napi-key: a-secret",
         "x-api-key: a-secret",
+        "authorization: Token a-secret",
     ]) {
         assert!(head.contains(header), "{head}");
     }

@@ -1,17 +1,21 @@
 //! Reads the lists of models that providers give. What a list does not say stays unknown; an entry
 //! that cannot be read is left out.
 
+mod kinds;
 mod local;
+mod pages;
 
 use registry::{Model, Window};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub use kinds::may_answer_prompts;
 pub use local::{
     OllamaModel, OllamaTag, ServedContext, loaded_contexts, ollama_model, ollama_tags, props,
     server_info,
 };
+pub use pages::{NextPage, linked_page, next_page};
 
 /// At most this many models of a list are read.
 pub const MAX_MODELS: usize = 5_000;
@@ -20,55 +24,37 @@ const MAX_ID: usize = 256;
 /// No window has more tokens; a larger number is something else.
 const MAX_WINDOW: u64 = 100_000_000;
 
-/// The kinds of models that answer no prompt, as lists name them.
-const OTHER_KINDS: [&str; 9] = [
-    "embedding",
-    "embeddings",
-    "rerank",
-    "image",
-    "audio",
-    "transcribe",
-    "moderation",
-    "video",
-    "speech",
-];
-
-/// The words in the ids of models that answer no prompt, at providers whose lists do not say so.
-const OTHER_WORDS: [&str; 22] = [
-    "asr",
-    "audio",
-    "babbage",
-    "dall",
-    "davinci",
-    "embed",
-    "embedding",
-    "embeddings",
-    "image",
-    "imagen",
-    "livetranslate",
-    "moderation",
-    "ocr",
-    "realtime",
-    "rerank",
-    "reranker",
-    "sora",
-    "speech",
-    "transcribe",
-    "tts",
-    "veo",
-    "whisper",
-];
-
-/// Whether a model may answer prompts, judged by its id.
-pub fn may_answer_prompts(id: &str) -> bool {
-    let id = id.to_ascii_lowercase();
-    let mut words = id.split(|c: char| !c.is_ascii_alphanumeric());
-    !words.any(|word| OTHER_WORDS.contains(&word))
+/// The models of a list, or of one page of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListedModels {
+    /// Those that may answer prompts.
+    pub models: Vec<Model>,
+    /// How many others there are, by what the list says of them.
+    pub others: usize,
 }
 
 /// A list in the form of OpenAI's `GET /models`, with or without the object around it. `None` if
 /// the body is no list.
-pub fn listed_models(body: &[u8]) -> Option<Vec<Model>> {
+pub fn listed_models(body: &[u8]) -> Option<ListedModels> {
+    let mut list = ListedModels::default();
+    for entry in entries(body)? {
+        if list.models.len() >= MAX_MODELS {
+            break;
+        }
+        let Ok(entry) = serde_json::from_str::<Value>(entry.get()) else {
+            continue;
+        };
+        if kinds::answers_no_prompt(&entry) {
+            list.others += 1;
+        } else {
+            list.models.extend(listed_model(&entry));
+        }
+    }
+    Some(list)
+}
+
+/// The entries of a list; `None` if the body is no list.
+fn entries(body: &[u8]) -> Option<Vec<&RawValue>> {
     #[derive(Deserialize)]
     struct Whole<'a> {
         #[serde(borrow, default)]
@@ -76,28 +62,19 @@ pub fn listed_models(body: &[u8]) -> Option<Vec<Model>> {
         #[serde(borrow, default)]
         models: Option<Vec<&'a RawValue>>,
     }
-    let entries = match serde_json::from_slice::<Whole<'_>>(body) {
-        Ok(whole) => whole.data.or(whole.models)?,
-        Err(_) => serde_json::from_slice::<Vec<&RawValue>>(body).ok()?,
-    };
-    let models = entries.into_iter().filter_map(|entry| {
-        let entry: Value = serde_json::from_str(entry.get()).ok()?;
-        listed_model(&entry)
-    });
-    Some(models.take(MAX_MODELS).collect())
+    match serde_json::from_slice::<Whole<'_>>(body) {
+        Ok(whole) => whole.data.or(whole.models),
+        Err(_) => serde_json::from_slice(body).ok(),
+    }
 }
 
-/// One entry of a list; `None` if it has no usable id, or answers no prompt.
+/// One entry of a list; `None` if it has no usable id.
 fn listed_model(entry: &Value) -> Option<Model> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let id = text("id").or_else(|| text("name"))?;
     // Gemini writes the kind of resource before each id, and takes the id without it.
     let id = id.strip_prefix("models/").unwrap_or(id);
     let kind = text("type").unwrap_or_default();
-    let refuses_chat = entry.pointer("/capabilities/completion_chat") == Some(&Value::Bool(false));
-    if OTHER_KINDS.contains(&kind) || refuses_chat {
-        return None;
-    }
     let mut model = reported_model(id)?;
     let name = text("display_name").or_else(|| text("name"));
     if let Some(name) = name.filter(|name| is_plain(name)) {
@@ -110,6 +87,7 @@ fn listed_model(entry: &Value) -> Option<Model> {
         &[
             "/max_completion_tokens",
             "/max_output_tokens",
+            "/outputTokenLimit",
             "/top_provider/max_completion_tokens",
         ],
     );
@@ -129,6 +107,7 @@ fn listed_model(entry: &Value) -> Option<Model> {
                     "/context_length",
                     "/context_window",
                     "/max_context_length",
+                    "/inputTokenLimit",
                     "/meta/n_ctx",
                 ],
             ),

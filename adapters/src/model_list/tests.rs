@@ -6,6 +6,10 @@ fn ids(models: &[Model]) -> Vec<&str> {
     models.iter().map(|model| model.id.as_str()).collect()
 }
 
+fn models_of(body: &str) -> Vec<Model> {
+    listed_models(body.as_bytes()).unwrap().models
+}
+
 #[test]
 fn a_list_is_read_with_and_without_an_object_around_it() {
     for body in [
@@ -13,15 +17,14 @@ fn a_list_is_read_with_and_without_an_object_around_it() {
         r#"{"models":[{"id":"a"},{"id":"b"}]}"#,
         r#"[{"id":"a","type":"chat"},{"id":"b","type":"language"}]"#,
     ] {
-        let models = listed_models(body.as_bytes()).unwrap();
+        let models = models_of(body);
         assert_eq!(ids(&models), ["a", "b"], "{body}");
         // Nothing is withheld from a model of which only the name is known.
         assert!(models.iter().all(|model| model.images && model.unlisted));
         assert!(models.iter().all(|model| model.window.is_none()));
     }
     // As Gemini lists them.
-    let models = listed_models(br#"{"data":[{"id":"models/a","input_modalities":["text"]}]}"#);
-    let models = models.unwrap();
+    let models = models_of(r#"{"data":[{"id":"models/a","input_modalities":["text"]}]}"#);
     assert_eq!((ids(&models), models[0].audio), (vec!["a"], false));
     assert!(may_answer_prompts("gemini-4-pro") && !may_answer_prompts("gemini-4-pro-TTS"));
     for body in [
@@ -34,7 +37,10 @@ fn a_list_is_read_with_and_without_an_object_around_it() {
     ] {
         assert_eq!(listed_models(body.as_bytes()), None, "{body}");
     }
-    assert_eq!(listed_models(br#"{"data":[]}"#), Some(Vec::new()));
+    assert_eq!(
+        listed_models(br#"{"data":[]}"#),
+        Some(ListedModels::default())
+    );
 }
 
 #[test]
@@ -68,7 +74,7 @@ fn a_window_is_read_under_each_of_its_names() {
         (r#"{"id":"m","context_length":-1}"#, None),
         (r#"{"id":"m","context_length":9007199254740993}"#, None),
     ] {
-        let models = listed_models(format!("[{entry}]").as_bytes()).unwrap();
+        let models = models_of(&format!("[{entry}]"));
         assert_eq!(models[0].window, window, "{entry}");
         let source = models[0].window().source;
         let told = window.is_some();
@@ -78,14 +84,14 @@ fn a_window_is_read_under_each_of_its_names() {
 
 #[test]
 fn what_else_a_list_tells_is_read() {
-    let body = br#"[
+    let body = r#"[
         {"id":"a","architecture":{"input_modalities":["text","image"]},"top_provider":{"max_completion_tokens":8192}},
         {"id":"b","architecture":{"input_modalities":["text"]}},
         {"id":"c","type":"vlm"}, {"id":"d","type":"llm"},
         {"id":"e","capabilities":{"vision":false,"completion_chat":true}},
         {"id":"f","supports_image_in":true,"display_name":"F one"}
     ]"#;
-    let models = listed_models(body).unwrap();
+    let models = models_of(body);
     let images: Vec<bool> = models.iter().map(|model| model.images).collect();
     assert_eq!(images, [true, false, true, false, false, true]);
     assert_eq!(models[0].max_output, Some(8192));
@@ -100,10 +106,120 @@ fn models_that_answer_no_prompt_and_unusable_ids_are_left_out() {
         {{"id":"o","capabilities":{{"completion_chat":false}}}},{{"id":""}},{{"id":"a\nb"}},{{"id":" a"}},
         {{"id":7}},{{}},null,"text",{{"id":"{long}"}},{{"id":"last"}}]}}"#
     );
-    assert_eq!(
-        ids(&listed_models(body.as_bytes()).unwrap()),
-        ["good", "last"]
-    );
+    assert_eq!(ids(&models_of(&body)), ["good", "last"]);
+    assert_eq!(listed_models(body.as_bytes()).unwrap().others, 3);
+}
+
+/// Each says in its own way that its model answers no prompt.
+#[test]
+fn what_a_list_says_of_the_kind_of_a_model_counts() {
+    for other in [
+        r#""type":"image""#,
+        r#""type":"text_embedding""#,
+        r#""model_type":"speech-to-text""#,
+        r#""mode":"audio_transcription""#,
+        r#""task":"text-to-video""#,
+        r#""task":{"name":"Automatic Speech Recognition"}"#,
+        r#""pipeline_tag":"feature-extraction""#,
+        r#""tasks":["rerank","embedding"]"#,
+        r#""capabilities":["embedding"]"#,
+        r#""capabilities":{"chat":false}"#,
+        r#""output_modalities":["image"]"#,
+        r#""modalities":{"input":["audio"],"output":["text"]}"#,
+        r#""architecture":{"modality":"text->image"}"#,
+        r#""architecture":{"input_modalities":["text"],"output_modalities":["embeddings"]}"#,
+        r#""endpoints":["/v1/audio/speech"]"#,
+        r#""supported_endpoint_types":["image-generation"]"#,
+        r#""supportedGenerationMethods":["embedContent","countTextTokens"]"#,
+    ] {
+        let body = format!(r#"[{{"id":"m",{other}}}]"#);
+        let list = listed_models(body.as_bytes()).unwrap();
+        assert_eq!((list.models.len(), list.others), (0, 1), "{other}");
+    }
+    for prompt in [
+        r#""type":"chat""#,
+        r#""type":"model","task":"text-generation""#,
+        r#""pipeline_tag":"image-text-to-text""#,
+        r#""pipeline_tag":"any-to-any""#,
+        r#""mode":"completion""#,
+        r#""tasks":["chat","embedding"]"#,
+        r#""capabilities":["vision","tools"]"#,
+        r#""architecture":{"modality":"text+image->text","output_modalities":["text","image"]}"#,
+        r#""modalities":["text","audio"]"#,
+        r#""endpoints":["/v1/chat/completions","/v1/images/generations"]"#,
+        r#""supportedGenerationMethods":["generateContent","countTokens"]"#,
+        r#""type":null,"endpoints":[]"#,
+    ] {
+        assert_eq!(
+            models_of(&format!(r#"[{{"id":"m",{prompt}}}]"#)).len(),
+            1,
+            "{prompt}"
+        );
+    }
+    for (id, answers) in [
+        ("maker/text-embedding-9", false),
+        ("bge-m3", false),
+        ("gpt-4o-transcribe", false),
+        ("distil-whisper-large", false),
+        ("wan2.1-t2v-14b", false),
+        ("jina-reranker-v2", false),
+        ("deepseek-ocr", false),
+        ("gpt-oss-safeguard-20b", true),
+        ("veolia-chat", true),
+        ("qwen3-vl", true),
+    ] {
+        assert_eq!(may_answer_prompts(id), answers, "{id}");
+    }
+}
+
+#[test]
+fn each_form_of_a_next_page_is_read() {
+    let parameter = |name, value: &str| Some(NextPage::Parameters(vec![(name, value.to_owned())]));
+    let link = |link: &str| Some(NextPage::Link(link.to_owned()));
+    for (page, next) in [
+        (
+            r#""object":"list","has_more":true,"last_id":"a""#,
+            parameter("after", "a"),
+        ),
+        (
+            r#""object":"list","has_more":true"#,
+            parameter("after", "z"),
+        ),
+        (r#""has_more":false,"last_id":"a""#, None),
+        (r#""nextPageToken":"t""#, parameter("pageToken", "t")),
+        (r#""nextPageToken":"""#, None),
+        (r#""next_page":2"#, parameter("page", "2")),
+        (r#""next_page":"t""#, parameter("page", "t")),
+        (
+            r#""next_page":"/v1/models?page=2""#,
+            link("/v1/models?page=2"),
+        ),
+        (
+            r#""next":"https://lab.example/v1/models?p=2""#,
+            link("https://lab.example/v1/models?p=2"),
+        ),
+        (r#""next":null"#, None),
+        (r#""links":{"next":"?offset=2"}"#, link("?offset=2")),
+        (r#""_links":{"next":{"href":"/x?y"}}"#, link("/x?y")),
+        (r#""meta":{"next_cursor":"c"}"#, parameter("cursor", "c")),
+        (
+            r#""pagination":{"page":1,"total_pages":2}"#,
+            parameter("page", "2"),
+        ),
+        (r#""page":2,"total_pages":2"#, None),
+        (r#""object":"list""#, None),
+    ] {
+        let body = format!(r#"{{"data":[{{"id":"a"}},{{"id":"z"}}],{page}}}"#);
+        assert_eq!(next_page(body.as_bytes()), next, "{page}");
+    }
+    // As Anthropic has it, whose object has no type.
+    let body = br#"{"data":[],"has_more":true,"last_id":"a"}"#;
+    let pairs = ["after", "after_id"].map(|name| (name, "a".to_owned()));
+    assert_eq!(next_page(body), Some(NextPage::Parameters(pairs.to_vec())));
+    assert_eq!(next_page(br#"[{"id":"a","next":"b"}]"#), None);
+    let header = r#"</m?p=1>; rel="prev", </m?p=3>; rel="next""#;
+    assert_eq!(linked_page(header), link("/m?p=3"));
+    assert_eq!(linked_page("</m>; rel=last"), None);
 }
 
 #[test]
@@ -112,7 +228,7 @@ fn a_list_of_any_length_is_read_to_its_limit() {
         .map(|n| format!(r#"{{"id":"m{n}"}}"#))
         .collect();
     let body = format!("[{}]", entries.join(","));
-    assert_eq!(listed_models(body.as_bytes()).unwrap().len(), MAX_MODELS);
+    assert_eq!(models_of(&body).len(), MAX_MODELS);
 }
 
 #[test]

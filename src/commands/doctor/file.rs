@@ -9,6 +9,7 @@ use registry::{Discovery, Provider, WireQuirks};
 use toml::{Table, Value};
 
 use super::measure::Known;
+use super::report::{CheckVerdict, DoctorCheck};
 use crate::config::{Config, KeyOrigin};
 use crate::log::SafeText;
 
@@ -62,6 +63,9 @@ pub(super) fn head(provider: &Provider, key: Option<&KeyOrigin>) -> Table {
     if let Some(header) = &provider.key_header {
         set("key_header", header.clone().into());
     }
+    if let Some(scheme) = &provider.key_scheme {
+        set("key_scheme", scheme.clone().into());
+    }
     if let Ok(discover) = Value::try_from(provider.discovery)
         && provider.discovery != Discovery::Off
     {
@@ -70,12 +74,20 @@ pub(super) fn head(provider: &Provider, key: Option<&KeyOrigin>) -> Table {
     head
 }
 
-/// A file of these settings, which says how they came about.
-pub(super) fn text(settings: &Table, model: &str) -> String {
+/// A file of these settings, which says how they came about, and what is still wrong.
+pub(super) fn text(settings: &Table, model: &str, checks: &[DoctorCheck]) -> String {
+    let failed = checks
+        .iter()
+        .filter(|check| check.verdict == CheckVerdict::Failed);
+    let failed = failed.map(|check| {
+        let found = SafeText::new(&check.found);
+        format!("# Still wrong: {}: {found}\n", check.subject)
+    });
+    let failed: String = failed.collect();
     let settings = toml::to_string(settings).unwrap_or_default();
     // The provider may have named it, with a line end that would begin a setting.
     let model = SafeText::new(model);
-    format!("# Measured with {model} by `respondent doctor`.\n{settings}")
+    format!("# Measured with {model} by `respondent doctor`.\n{failed}{settings}")
 }
 
 /// Where the file of a provider is.
@@ -135,7 +147,7 @@ mod tests {
         let expected = "# Measured with m by `respondent doctor`.\n\
             [quirks]\nsystem_role = \"user\"\nreasoning_replay = \"reasoning\"\n\n\
             [[models]]\nid = \"m\"\nmax_output = 4096\nimages = true\n";
-        assert_eq!(sorted(&text(&file, "m")), sorted(expected));
+        assert_eq!(sorted(&text(&file, "m", &[])), sorted(expected));
         // It is a provider file.
         let spec = registry::build("lab", file).unwrap();
         let provider = spec.to_provider("lab");
@@ -155,7 +167,10 @@ mod tests {
 
     #[test]
     fn the_name_of_a_model_is_no_setting() {
-        let file = text(&Table::new(), "m\napi_key_command = \"x\"\n#");
+        let evil = "m\napi_key_command = \"x\"\n#";
+        let wrong = [DoctorCheck::failed("answer", evil, None)];
+        let file = text(&Table::new(), evil, &wrong);
+        assert!(file.contains("# Still wrong: answer: m"), "{file}");
         assert_eq!(file.parse::<Table>().unwrap(), Table::new(), "{file}");
     }
 

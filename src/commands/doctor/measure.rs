@@ -4,20 +4,20 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use adapters::fault::Kind;
+use adapters::fault::{Kind, Retry};
 use adapters::quirk_patch::{EffortLevels, SharedPatch};
 use adapters::sse::{SseDecoder, SseEvent};
 use adapters::wire;
 use arc_swap::ArcSwap;
 use axum::body::Body;
 use http_body_util::BodyExt as _;
-use registry::{Dialect, Model, Provider, ReasoningReplay, ReasoningRequired, Route, WireQuirks};
-use serde::Serialize;
+use registry::{Dialect, Model, Provider, Route, WireQuirks};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::prompts;
-use super::report::{CheckVerdict, DoctorCheck};
+use super::report::DoctorCheck;
+use super::summary::dialect_checks;
 use super::watch::{MAX_BODY, MAX_TIME, Seen, Used, Watching, estimated_tokens};
 use crate::artifacts::Artifacts;
 use crate::config::{CaptureMode, Config};
@@ -40,8 +40,24 @@ pub(super) struct Measurement {
     pub(super) used: Used,
     /// Nothing answers at the address of the wire: it may speak another one.
     pub(super) is_wrong_wire: bool,
+    /// In that case: the requests were refused, so that the address may be right.
+    pub(super) is_refused: bool,
+    /// The turns that were answered.
+    pub(super) answers: usize,
     /// The first request was refused because of the key.
     pub(super) is_unauthorized: bool,
+}
+
+impl Measurement {
+    /// Whether this place of the provider is worth more than another one.
+    pub(super) fn is_better_than(&self, other: &Self) -> bool {
+        if (self.is_unauthorized, self.is_wrong_wire)
+            == (other.is_unauthorized, other.is_wrong_wire)
+        {
+            return self.is_refused && !other.is_refused;
+        }
+        !other.is_refused || !self.is_wrong_wire
+    }
 }
 
 /// What is known of a model.
@@ -61,12 +77,14 @@ impl Known {
 }
 
 /// Measures a model, `provider/model`. `used` is what was used for it already. `with_overflow`
-/// sends a prompt that does not fit. The error says why there is no such model.
+/// sends a prompt that does not fit. `is_sure` says that this is the place of the provider, so that
+/// a refusal of all requests is looked into. The error says why there is no such model.
 pub(super) async fn measure(
     mut config: Config,
     name: &str,
     used: Used,
     with_overflow: bool,
+    is_sure: bool,
 ) -> anyhow::Result<Measurement> {
     config.capture.mode = CaptureMode::Off;
     config.registry.fallbacks.clear();
@@ -92,6 +110,8 @@ pub(super) async fn measure(
         seen,
         name: route.full_name(),
         checks: Vec::new(),
+        is_sure,
+        proven: None,
         refuses_reasoning: false,
         reasoned: Vec::new(),
         effort_levels: None,
@@ -102,6 +122,9 @@ pub(super) async fn measure(
         .await
         .is_err()
     {
+        if let Some(proven) = turns.proven.take() {
+            turns.set_known(&proven);
+        }
         let found = format!("It took longer than {} s.", MAX_TIME.as_secs());
         let remedy = "What was not measured by then is left as it is; a faster model shows more.";
         turns
@@ -120,6 +143,8 @@ pub(super) async fn measure(
         before: Known::of(&route),
         after,
         used: seen.used,
+        is_refused: seen.answers == 0 && seen.is_refusal(),
+        answers: seen.answers,
         is_wrong_wire: first_refusal.is_some_and(|(kind, _)| is_elsewhere(kind)),
         is_unauthorized: matches!(
             first_refusal,
@@ -144,6 +169,10 @@ pub(super) struct MeasuringTurns {
     /// `provider/model`
     name: String,
     pub(super) checks: Vec<DoctorCheck>,
+    /// Whether the provider is known to be at this place.
+    pub(super) is_sure: bool,
+    /// What is known without the quirk that is being tried.
+    pub(super) proven: Option<Known>,
     /// A refusal has said that reasoning must not be sent back.
     refuses_reasoning: bool,
     /// Whether each answer so far had reasoning.
@@ -178,8 +207,8 @@ impl MeasuringTurns {
         }
     }
 
-    /// Runs a turn of the tool loop. Returns the response if it is complete; otherwise a check
-    /// tells why not.
+    /// Runs a turn of the tool loop, which quirks are tried for if it is refused. Returns the
+    /// response if it is complete; otherwise a check tells why not.
     pub(super) async fn turn(
         &mut self,
         subject: &'static str,
@@ -187,7 +216,23 @@ impl MeasuringTurns {
         choice: Value,
     ) -> Option<Value> {
         let more = tool_parameters(&choice);
-        let check = match self.ask_again(input, MAX_OUTPUT, &more).await {
+        let end = self.ask_again(input, MAX_OUTPUT, &more).await;
+        if matches!(end, MeasuringTurnEnd::Failed(_)) && self.seen().is_refusal() {
+            let repaired = self.try_to_repair(input, MAX_OUTPUT, &more).await;
+            if repaired.is_some() {
+                return repaired;
+            }
+        }
+        self.response_of(subject, end)
+    }
+
+    /// The response of a turn that is complete; otherwise a check tells why not.
+    pub(super) fn response_of(
+        &mut self,
+        subject: &'static str,
+        end: MeasuringTurnEnd,
+    ) -> Option<Value> {
+        let check = match end {
             MeasuringTurnEnd::Answered(response) => return Some(response),
             MeasuringTurnEnd::Limited => limited(subject),
             MeasuringTurnEnd::Failed(message) => DoctorCheck::failed(subject, message, None),
@@ -221,13 +266,35 @@ impl MeasuringTurns {
         }
     }
 
-    /// Asks the model. `more` are the parameters besides those of every request. Nothing is sent if
-    /// a limit of the measurement does not allow it.
+    /// Asks the model, again after each pause that a rate limit asks for. See [`Self::ask_once`].
     pub(super) async fn ask(
         &mut self,
         input: &[Value],
         max_output: u64,
         more: Value,
+    ) -> MeasuringTurnEnd {
+        loop {
+            let end = self.ask_once(input, max_output, &more).await;
+            let seen = self.seen();
+            let pause = match seen.limit {
+                Some(Retry::After(pause)) => Some(pause),
+                Some(Retry::Soon | Retry::Never) => None,
+                None => return end,
+            };
+            let is_failed = matches!(end, MeasuringTurnEnd::Failed(_));
+            if !is_failed || !seen.used.wait_out(pause).await {
+                return end;
+            }
+        }
+    }
+
+    /// Asks the model. `more` are the parameters besides those of every request. Nothing is sent if
+    /// a limit of the measurement does not allow it.
+    async fn ask_once(
+        &mut self,
+        input: &[Value],
+        max_output: u64,
+        more: &Value,
     ) -> MeasuringTurnEnd {
         let mut body = json!({
             "model": self.name, "input": input, "instructions": "You look around.",
@@ -236,7 +303,7 @@ impl MeasuringTurns {
         });
         if let (Some(body), Value::Object(more)) = (body.as_object_mut(), more) {
             for (name, value) in more {
-                body.insert(name, value);
+                body.insert(name.clone(), value.clone());
             }
         }
         let allowed = max_output.min(MAX_OUTPUT);
@@ -394,48 +461,4 @@ pub(super) fn limited(subject: &'static str) -> DoctorCheck {
     let found = "Not measured: the limits of requests, tokens or time for one model were used up.";
     let remedy = "Write what was found with --write, and run this again.";
     DoctorCheck::warning(subject, found, remedy)
-}
-
-/// What the quirks at the end say, in words. Nothing if no answer was complete.
-fn dialect_checks(known: &Known, so_far: &[DoctorCheck]) -> Vec<DoctorCheck> {
-    if so_far
-        .iter()
-        .any(|check| check.verdict == CheckVerdict::Failed)
-    {
-        return Vec::new();
-    }
-    let quirks = &known.dialect.quirks;
-    let mut checks = Vec::new();
-    if let Some((form, required)) = quirks.reasoning_form() {
-        let found = match (form, required) {
-            (ReasoningReplay::None, _) => "it is not sent back".to_owned(),
-            (form, ReasoningRequired::Never) => format!("it goes back as {}", in_file(form)),
-            (form, required @ (ReasoningRequired::Calls | ReasoningRequired::Always)) => {
-                let (form, required) = (in_file(form), in_file(required));
-                format!("it must go back as {form} ({required})")
-            }
-        };
-        checks.push(DoctorCheck::good("reasoning", found));
-    }
-    if let Some(role) = quirks.system_role() {
-        let found = format!("instructions have the role {}", in_file(role));
-        checks.push(DoctorCheck::good("roles", found));
-    }
-    let schema = quirks.schema();
-    let found = if schema.is_empty() {
-        "schemas are sent as they are".to_owned()
-    } else {
-        format!("schemas are rewritten: {}", in_file(schema))
-    };
-    checks.push(DoctorCheck::good("schema", found));
-    checks
-}
-
-/// The value of a quirk as it is in a provider file, without the quotes of a string.
-fn in_file(value: impl Serialize) -> String {
-    match toml::Value::try_from(value) {
-        Ok(toml::Value::String(text)) => text,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
-    }
 }

@@ -8,21 +8,27 @@
 //! | `target` | the provider that is asked, its address, models and windows |
 //! | `measure` | a measurement: runs turns, and keeps what they show |
 //! | `tool_loop` | the turns that every agent needs |
+//! | `repair` | quirks that are tried against refusals that say no reason |
 //! | `extras` | parameters, limits, and prompts that are too long |
 //! | `optional` | fields, files and ways to steer reasoning that only some providers take |
 //! | `prompts` | what the model is asked |
 //! | `watch` | watches the requests, and keeps the limits of a measurement |
+//! | `summary` | what the quirks at the end say |
 //! | `file` | what was measured as a provider file |
 //! | `report` | checks as text and JSON |
+//! | `next` | the command to run next |
 
 mod extras;
 mod file;
 mod local;
 mod measure;
+mod next;
 mod optional;
 mod prompts;
+mod repair;
 mod report;
 mod search;
+mod summary;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -52,6 +58,10 @@ struct ProviderFindings {
     settings: Table,
     /// The file that was written.
     written: Option<String>,
+    /// There is a file that could be written.
+    is_unwritten: bool,
+    /// The command to run next.
+    next: String,
     requests: usize,
     tokens: u64,
 }
@@ -90,7 +100,7 @@ pub async fn run(inputs: Inputs, options: DoctorArgs) -> anyhow::Result<u8> {
             json!({
                 "provider": report.id, "model": report.model, "checks": checks(&report.checks),
                 "requests": report.requests, "tokens": report.tokens,
-                "settings": report.settings, "written": report.written,
+                "settings": report.settings, "written": report.written, "next": report.next,
             })
         };
         let providers: Vec<Value> = providers.iter().map(of).collect();
@@ -123,21 +133,31 @@ fn ids(config: &Config, named: Option<&str>) -> anyhow::Result<Vec<String>> {
     Ok(vec![named.to_owned()])
 }
 
+/// Checks one provider, and says what to do next.
+async fn ask(config: Config, id: &str, options: &DoctorArgs) -> anyhow::Result<ProviderFindings> {
+    let mut report = Box::pin(examine(config, id, options)).await?;
+    report.next = next::command(&report, options);
+    Ok(report)
+}
+
 /// Checks one provider. If only its address is known, it is asked in each wire until one answers.
-async fn ask(
+async fn examine(
     mut config: Config,
     id: &str,
     options: &DoctorArgs,
 ) -> anyhow::Result<ProviderFindings> {
+    let used = Used::nothing();
     let is_unknown = options.url.is_some();
     let wanted = options.model.as_deref();
-    let mut checks = target::find_models(&mut config, id, is_unknown, wanted).await;
+    let mut checks = target::find_models(&mut config, id, is_unknown, wanted, &used).await;
     let mut report = ProviderFindings {
         id: id.to_owned(),
         model: target::model_of(&config, id, wanted),
         checks: Vec::new(),
         settings: Table::new(),
         written: None,
+        is_unwritten: false,
+        next: String::new(),
         requests: 0,
         tokens: 0,
     };
@@ -147,7 +167,8 @@ async fn ask(
     let Some(model) = report.model.clone().filter(|_| !is_refused) else {
         if !is_refused {
             let remedy = Some("Name one with --model.");
-            checks.push(DoctorCheck::failed("model", "No model is known.", remedy));
+            let found = "No model is known that answers prompts.";
+            checks.push(DoctorCheck::failed("model", found, remedy));
         }
         report.checks = checks;
         return Ok(report);
@@ -156,14 +177,10 @@ async fn ask(
     let given = config.registry.provider(id).map(|it| it.base_url.clone());
     let given = given.unwrap_or_default();
     let measured = if is_unknown {
-        let (found, measured) = measure_unknown(config, id, &name, options.overflow).await?;
+        let (found, measured) = measure_unknown(config, id, &name, used, options.overflow).await?;
         config = found;
-        if let Some(header) = config
-            .registry
-            .provider(id)
-            .and_then(|it| it.key_header.as_ref())
-        {
-            let found = format!("the key is taken in the header {header}");
+        let provider = config.registry.provider(id);
+        if let Some(found) = provider.and_then(|it| target::how_key_is_taken(it)) {
             checks.push(DoctorCheck::good("key", found));
         }
         let base_url = config.registry.provider(id).map(|it| it.base_url.as_str());
@@ -177,8 +194,13 @@ async fn ask(
         checks.push(DoctorCheck::good("wire", wire));
         measured
     } else {
-        measure::measure(config.clone(), &name, Used::nothing(), options.overflow).await?
+        measure::measure(config.clone(), &name, used, options.overflow, true).await?
     };
+    let is_listed = config
+        .registry
+        .provider(id)
+        .is_some_and(|provider| config.registry.discovered.of(provider).is_some());
+    let has_found = is_listed || measured.is_refused || measured.answers > 0;
     let window = measured.after.model.window();
     checks.push(match window.source {
         registry::WindowSource::Assumed => DoctorCheck::warning(
@@ -193,51 +215,56 @@ async fn ask(
     report.tokens = measured.used.tokens;
     checks.extend(measured.checks);
     report.checks = checks;
-    finish(&config, &mut report, &name, options)?;
+    finish(&config, &mut report, &name, options.write, has_found)?;
     Ok(report)
 }
 
 /// Measures a model of a provider known only by its address: at the address of each wire until one
-/// answers, and with the key in each header until one is accepted. Returns the configuration with
+/// answers, and with the key in each place until it is accepted. Returns the configuration with
 /// which it answered.
 async fn measure_unknown(
     mut config: Config,
     id: &str,
     name: &str,
+    used: Used,
     overflow: bool,
 ) -> anyhow::Result<(Config, Measurement)> {
-    let mut measured = measure::measure(config.clone(), name, Used::nothing(), overflow).await?;
+    let mut measured = measure::measure(config.clone(), name, used, overflow, false).await?;
     let (mut places, mut headers) = (false, false);
     loop {
         // The list of models may need no key, and then does not show which header is accepted.
         let others = if measured.is_unauthorized && !headers {
             // With the key, another place may answer.
             (places, headers) = (false, true);
-            target::with_key_headers(&config, id)
+            target::with_key_places(&config, id)
         } else if measured.is_wrong_wire && !places {
             places = true;
             target::candidate_endpoints(&config, id)?
         } else {
             break;
         };
-        let is_same = |other: &Measurement| {
-            (other.is_unauthorized, other.is_wrong_wire)
-                == (measured.is_unauthorized, measured.is_wrong_wire)
-        };
         let mut used = measured.used;
-        let mut better = None;
+        let mut better: Option<(Config, Measurement)> = None;
         for other in others {
-            let again = measure::measure(other.clone(), name, used, overflow).await?;
+            let again = measure::measure(other.clone(), name, used, overflow, false).await?;
             used = again.used;
-            if !is_same(&again) {
+            let best = better.as_ref().map_or(&measured, |(_, best)| best);
+            if again.is_better_than(best) {
+                // Where requests are only refused, the right place may still come.
+                let is_found = !again.is_refused;
                 better = Some((other, again));
-                break;
+                if is_found {
+                    break;
+                }
             }
         }
         measured.used = used;
         if let Some(better) = better {
             (config, measured) = better;
         }
+    }
+    if measured.is_refused {
+        measured = measure::measure(config.clone(), name, measured.used, overflow, true).await?;
     }
     Ok((config, measured))
 }
@@ -252,12 +279,13 @@ fn settings(config: &Config, id: &str, is_unknown: bool, measured: &Measurement)
     settings
 }
 
-/// Tells what differs, and writes it if that is wanted and nothing failed.
+/// Tells what differs, and writes it if that is wanted and anything was found.
 fn finish(
     config: &Config,
     report: &mut ProviderFindings,
     model: &str,
-    options: &DoctorArgs,
+    may_write: bool,
+    has_found: bool,
 ) -> anyhow::Result<()> {
     if report.settings.is_empty() {
         let found = "nothing differs from what is known";
@@ -265,10 +293,6 @@ fn finish(
         return Ok(());
     }
     let path = file::path(config, &report.id);
-    let has_failed = report
-        .checks
-        .iter()
-        .any(|check| check.verdict == CheckVerdict::Failed);
     let (found, remedy) = if file::is_in_main_file(config, &report.id) {
         let file = config
             .paths
@@ -282,19 +306,20 @@ fn finish(
             "What differs is shown below.",
             format!("Add it to {}.", path.display()),
         )
-    } else if options.write && !has_failed {
-        file::write_new(&path, &file::text(&report.settings, model))?;
+    } else if may_write && has_found {
+        file::write_new(&path, &file::text(&report.settings, model, &report.checks))?;
         report.written = Some(path.display().to_string());
         let found = format!("wrote {}", path.display());
         report.checks.push(DoctorCheck::good("settings", found));
         return Ok(());
-    } else if options.write {
+    } else if may_write {
         let remedy = "Correct it, and run this again.";
         (
-            "Nothing was written, because something failed.",
+            "Nothing was written, because nothing was found.",
             remedy.to_owned(),
         )
     } else {
+        report.is_unwritten = true;
         (
             "What was found is shown below.",
             format!("--write writes it to {}.", path.display()),
@@ -326,8 +351,10 @@ fn text(local: &[DoctorCheck], providers: &[ProviderFindings]) -> String {
         }
         if !report.settings.is_empty() && report.written.is_none() {
             let model = report.model.as_deref().unwrap_or_default();
-            let _ = write!(out, "\n{}", file::text(&report.settings, model));
+            let text = file::text(&report.settings, model, &report.checks);
+            let _ = write!(out, "\n{text}");
         }
+        let _ = writeln!(out, "\nNext: {}", report.next);
     }
     out
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use registry::{Discovery, Model, ModelSet, Provider, Wire};
+use adapters::model_list::may_answer_prompts;
+use registry::{Discovery, ModelSet, Provider, Wire};
 use strum::VariantArray as _;
 use toml::{Table, Value};
 
 use super::report::DoctorCheck;
+use super::watch::Used;
 use crate::commands::cli::DoctorArgs;
 use crate::config::{Config, Environment, KeyOrigin, address};
 use crate::secrets::Secret;
@@ -21,8 +23,13 @@ const LOCAL_DISCOVERY: [Discovery; 4] = [
     Discovery::Sglang,
 ];
 
-/// The headers for a bare key that servers are known to want in place of `Authorization`.
-const KEY_HEADERS: [&str; 2] = ["api-key", "x-api-key"];
+/// The ways in which servers are known to want a key in place of `Authorization: Bearer`: the
+/// header, and the word in front of the key.
+const KEY_PLACES: [(Option<&str>, Option<&str>); 3] = [
+    (Some("api-key"), None),
+    (Some("x-api-key"), None),
+    (None, Some("Token")),
+];
 
 /// The configuration with a provider that is known by its address alone, and its id.
 pub(super) fn unknown_provider(
@@ -109,6 +116,7 @@ fn at_endpoint(
     let provider = Provider {
         discovery: known.discovery,
         key_header: known.key_header.clone(),
+        key_scheme: known.key_scheme.clone(),
         ..registry::build(&known.id, table)?.to_provider(&known.id)
     };
     let mut config = config.clone();
@@ -116,23 +124,36 @@ fn at_endpoint(
     Ok(config)
 }
 
-/// The configurations with the key of a provider in each other header; none without a key.
-pub(super) fn with_key_headers(config: &Config, id: &str) -> Vec<Config> {
+/// The configurations with the key of a provider in each other place; none without a key.
+pub(super) fn with_key_places(config: &Config, id: &str) -> Vec<Config> {
     let known = config.registry.provider(id).cloned();
-    let known = known.filter(|known| known.key_header.is_none() && config.keys.contains_key(id));
-    let Some(known) = known else {
-        return Vec::new();
-    };
-    let with = |header: &&str| {
+    let is_usual = |known: &Arc<Provider>| how_key_is_taken(known).is_none();
+    let known = known.filter(|known| is_usual(known) && config.keys.contains_key(id));
+    let others = known.iter().flat_map(|known| key_places(known));
+    let with = |provider: Provider| {
         let mut config = config.clone();
-        let provider = Provider {
-            key_header: Some((*header).to_owned()),
-            ..Provider::clone(&known)
-        };
         config.registry.replace_provider(&Arc::new(provider));
         config
     };
-    KEY_HEADERS.iter().map(with).collect()
+    others.map(with).collect()
+}
+
+/// The provider with its key in each other place.
+fn key_places(known: &Provider) -> [Provider; 3] {
+    KEY_PLACES.map(|(header, scheme)| Provider {
+        key_header: header.map(str::to_owned),
+        key_scheme: scheme.map(str::to_owned),
+        ..known.clone()
+    })
+}
+
+/// In words, how a provider takes its key; `None` if it does so as usual.
+pub(super) fn how_key_is_taken(provider: &Provider) -> Option<String> {
+    let header = provider.key_header.as_ref();
+    let header = header.map(|header| format!("the key is taken in the header {header}"));
+    let scheme = provider.key_scheme.as_ref();
+    let scheme = scheme.map(|scheme| format!("the key is taken as Authorization: {scheme}"));
+    header.or(scheme)
 }
 
 /// Asks a provider for its models, and puts them into the registry. If the provider is known by its
@@ -143,6 +164,7 @@ pub(super) async fn find_models(
     id: &str,
     is_unknown: bool,
     model: Option<&str>,
+    used: &Used,
 ) -> Vec<DoctorCheck> {
     let Some(known) = config.registry.provider(id).cloned() else {
         return Vec::new();
@@ -153,11 +175,11 @@ pub(super) async fn find_models(
     }
     let mut provider = Provider::clone(&known);
     let has_key = config.keys.contains_key(id);
-    let mut listed = ask_with_key(config, &mut provider, is_unknown && has_key).await;
+    let mut listed = ask_with_key(config, &mut provider, is_unknown && has_key, used).await;
     if is_unknown && !known.base_url.ends_with("/v1") && is_absent(&listed) {
         let mut below = provider.clone();
         below.base_url.push_str("/v1");
-        let found = ask_with_key(config, &mut below, has_key).await;
+        let found = ask_with_key(config, &mut below, has_key, used).await;
         if found.is_ok() {
             (provider, listed) = (below, found);
         }
@@ -170,7 +192,7 @@ pub(super) async fn find_models(
                 discovery,
                 ..provider.clone()
             };
-            let found = ask(config, &other).await;
+            let found = ask(config, &other, used).await;
             // A list may tell only for what window the model was made.
             let is_better = match (window_of(&found, model), window_of(&listed, model)) {
                 (Some(served), Some(listed)) => served < listed,
@@ -191,11 +213,26 @@ pub(super) async fn find_models(
         ));
     }
     match listed {
-        Ok(set) if set.models().is_empty() => checks.push(DoctorCheck::warning(
-            "models",
-            "The provider lists no models.",
-            "Name one with --model.",
-        )),
+        Ok(set)
+            if !set
+                .models()
+                .iter()
+                .any(|model| may_answer_prompts(&model.id)) =>
+        {
+            let found = match set.models().len() + set.left_out {
+                0 => "The provider lists no models.".to_owned(),
+                others => format!(
+                    "{} in its list, and none for chat: they are for embeddings, speech, images \
+                     and the like.",
+                    count(others)
+                ),
+            };
+            checks.push(DoctorCheck::warning(
+                "models",
+                found,
+                "Name one with --model.",
+            ));
+        }
         Ok(set) => {
             checks.push(DoctorCheck::good(
                 "models",
@@ -216,21 +253,18 @@ pub(super) async fn find_models(
     checks
 }
 
-/// Asks a provider, and sets the header in which it takes the key if `may_try` allows to try others
+/// Asks a provider, and sets the place in which it takes the key if `may_try` allows to try others
 /// than the usual one.
 async fn ask_with_key(
     config: &Config,
     provider: &mut Provider,
     may_try: bool,
+    used: &Used,
 ) -> Result<ModelSet, DiscoveryError> {
-    let listed = ask(config, provider).await;
+    let listed = ask(config, provider, used).await;
     if may_try && is_unauthorized(&listed) {
-        for header in KEY_HEADERS {
-            let other = Provider {
-                key_header: Some(header.to_owned()),
-                ..provider.clone()
-            };
-            let answered = ask(config, &other).await;
+        for other in key_places(provider) {
+            let answered = ask(config, &other, used).await;
             if !is_unauthorized(&answered) {
                 *provider = other;
                 return answered;
@@ -240,9 +274,24 @@ async fn ask_with_key(
     listed
 }
 
-async fn ask(config: &Config, provider: &Provider) -> Result<ModelSet, DiscoveryError> {
-    let upstream = Upstreams::default().get(config, &Arc::new(provider.clone()));
-    discover(upstream, PATIENCE, &mut ModelDetails::new()).await
+/// Asks a provider for its list, again after each pause for which it asks.
+async fn ask(
+    config: &Config,
+    provider: &Provider,
+    used: &Used,
+) -> Result<ModelSet, DiscoveryError> {
+    loop {
+        let upstream = Upstreams::default().get(config, &Arc::new(provider.clone()));
+        let listed = discover(upstream, PATIENCE, &mut ModelDetails::new()).await;
+        match &listed {
+            Err(DiscoveryError {
+                status: Some(429),
+                retry_after,
+                ..
+            }) if used.wait_out(*retry_after).await => {}
+            _ => return listed,
+        }
+    }
 }
 
 /// The window of the model with this id, or of the first one, as a list tells it.
@@ -264,41 +313,21 @@ fn is_absent(listed: &Result<ModelSet, DiscoveryError>) -> bool {
     matches!(status, Some(200 | 404 | 405))
 }
 
-/// Words in the ids of models that answer no prompt, for lists that say nothing else of them.
-const OTHER_KINDS: [&str; 12] = [
-    "embed",
-    "rerank",
-    "whisper",
-    "tts",
-    "dall-e",
-    "moderation",
-    "guard",
-    "transcribe",
-    "image",
-    "audio",
-    "sora",
-    "realtime",
-];
-
 /// The id of the model to measure: the one that was named, or the first of the provider that may
 /// answer prompts.
 pub(super) fn model_of(config: &Config, id: &str, named: Option<&str>) -> Option<String> {
     let provider = config.registry.provider(id)?;
-    let answers = |model: &&Arc<Model>| {
-        let id = model.id.to_lowercase();
-        !OTHER_KINDS.iter().any(|kind| id.contains(kind))
-    };
-    let first = || {
-        let discovered = config.registry.discovered_models(provider);
-        let all = || provider.models.iter().chain(&discovered);
-        all().find(answers).or_else(|| all().next()).cloned()
-    };
-    let named = named.map(|name| {
-        name.strip_prefix(&format!("{id}/"))
-            .unwrap_or(name)
-            .to_owned()
-    });
-    named.or_else(|| first().map(|model| model.id.clone()))
+    if let Some(name) = named {
+        let prefix = format!("{id}/");
+        return Some(name.strip_prefix(&prefix).unwrap_or(name).to_owned());
+    }
+    let discovered = config.registry.discovered_models(provider);
+    let mut ids = provider
+        .models
+        .iter()
+        .chain(&discovered)
+        .map(|model| &model.id);
+    ids.find(|id| may_answer_prompts(id)).cloned()
 }
 
 fn count(models: usize) -> String {

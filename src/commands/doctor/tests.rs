@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::measure::Measurement;
 use super::report::CheckVerdict;
-use super::watch::{MAX_REQUESTS, MAX_TIME, MAX_TOKENS};
+use super::watch::{MAX_REQUESTS, MAX_TIME, MAX_TOKENS, Used};
 use super::{Config, measure_unknown};
 use crate::config::{Inputs, LoadPurpose, load};
 
@@ -17,7 +17,7 @@ async fn measured(script: Value, overflow: bool) -> (Measurement, Player) {
     let script = serde_json::from_value(script).unwrap();
     let player = Player::start(script).await.unwrap();
     let config = config_at(&player.base_url());
-    let (_, measured) = measure_unknown(config, "lab", "lab/m", overflow)
+    let (_, measured) = measure_unknown(config, "lab", "lab/m", Used::nothing(), overflow)
         .await
         .unwrap();
     (measured, player)
@@ -177,6 +177,109 @@ async fn limits_are_measured_with_refusals_that_cost_nothing() {
         assert_eq!(check.verdict, CheckVerdict::Warning);
         assert!(check.found.contains(said), "{}", check.found);
     }
+}
+
+/// A rate limit is waited out if the minute allows it, and told if not.
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_is_waited_out() {
+    let limited = |seconds: &str| {
+        json!({"status": 429, "headers": {"retry-after": seconds},
+            "json": {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}})
+    };
+    let mut script = json!({"answers": answers(0, &usage(&SMALL))});
+    for (at, seconds) in ["7", "11"].into_iter().enumerate() {
+        script["answers"]
+            .as_array_mut()
+            .unwrap()
+            .insert(at, limited(seconds));
+    }
+    let began = Instant::now();
+    let (waited, player) = measured(script.clone(), false).await;
+    let took = began.elapsed().as_secs();
+    assert!((18..60).contains(&took), "{took}");
+    assert_eq!(subjects(&waited, CheckVerdict::Failed), [""; 0]);
+    assert!(subjects(&waited, CheckVerdict::Good).contains(&"tool result"));
+    assert_eq!(waited.used.requests, player.requests().len());
+
+    script["answers"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, limited("300"));
+    let (refused, player) = measured(script, false).await;
+    assert_eq!(subjects(&refused, CheckVerdict::Failed), ["answer"]);
+    assert_eq!(player.requests().len(), 1);
+}
+
+/// A refusal that says nothing: what other providers need is tried, and what helps is kept.
+#[tokio::test]
+async fn a_refusal_without_a_reason_is_looked_into() {
+    let answers = answers(0, &usage(&SMALL));
+    for (rule, name, value) in [
+        (
+            json!("max_tokens_unsupported"),
+            "max_tokens_field",
+            "\"max_completion_tokens\"",
+        ),
+        (json!("parallel_tool_calls"), "parallel_tool_calls", "false"),
+        (json!("missing_tool_names"), "tool_names", "true"),
+        (json!("system_role"), "system_role", "\"developer\""),
+    ] {
+        let refuse = json!([{"rule": rule, "message": "Bad request."}]);
+        let script = json!({"wire": "chat", "refuse": refuse, "answers": answers});
+        let (repaired, player) = measured(script, false).await;
+        let told = format!(
+            "{name}: {:?} {}",
+            repaired.checks,
+            super::file::difference(&repaired.before, &repaired.after)
+        );
+        assert_eq!(subjects(&repaired, CheckVerdict::Failed), [""; 0], "{told}");
+        assert!(
+            subjects(&repaired, CheckVerdict::Good).contains(&"repair"),
+            "{told}"
+        );
+        let (before, after) = (&repaired.before, &repaired.after);
+        let changed = super::file::difference(before, after);
+        assert_eq!(changed["quirks"][name].to_string(), value, "{told}");
+        // What did not help is as it was.
+        let tried = [
+            "schema",
+            "stream_usage",
+            "call_ids",
+            "reasoning_required",
+            "call_content",
+        ];
+        let quirks = changed["quirks"].as_table().unwrap();
+        assert!(
+            tried.iter().all(|name| !quirks.contains_key(*name)),
+            "{quirks}"
+        );
+        assert!(player.requests().len() <= MAX_REQUESTS);
+    }
+}
+
+/// Where no quirk helps, the rest of the budget is used, and nothing of what was tried is kept.
+#[tokio::test]
+async fn what_works_without_tools_is_measured_although_tools_are_refused() {
+    let refuse = json!([{"rule": {"fields": ["tools"]}, "message": "Bad request."}]);
+    let script = json!({"refuse": refuse, "answers": answers(0, &usage(&SMALL))});
+    let (known, player) = measured(script, false).await;
+    assert_eq!(subjects(&known, CheckVerdict::Failed), ["answer"]);
+    let good = subjects(&known, CheckVerdict::Good);
+    assert!(good.contains(&"text"), "{:?}", known.checks);
+    let quirks = super::file::difference(&known.before, &known.after);
+    assert_eq!(quirks.get("quirks"), None, "{quirks}");
+    let bodies: Vec<String> = player
+        .requests()
+        .into_iter()
+        .map(|sent| sent.body)
+        .collect();
+    assert!(
+        bodies.len() > 5 && bodies.len() <= MAX_REQUESTS,
+        "{}",
+        bodies.len()
+    );
+    // Nothing was sent twice.
+    assert!((1..bodies.len()).all(|at| !bodies[..at].contains(&bodies[at])));
 }
 
 /// What is refused stays refused, whatever the answers show.

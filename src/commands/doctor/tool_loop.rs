@@ -1,11 +1,12 @@
 //! The turns that show whether a tool loop runs: calls, their results, a history of another model,
 //! and an image.
 
+use adapters::fault::Kind;
 use registry::{SystemPlace, SystemRole};
 use serde_json::{Value, json};
 
 use super::measure::{MAX_OUTPUT, MeasuringTurnEnd, MeasuringTurns, tool_parameters};
-use super::optional::says;
+use super::optional::{SHORT_OUTPUT, says};
 use super::prompts;
 use super::report::{CheckVerdict, DoctorCheck};
 
@@ -13,8 +14,12 @@ impl MeasuringTurns {
     /// Runs a tool loop. Returns whether the model answered at all.
     pub(super) async fn run_tool_loop(&mut self) -> bool {
         let opening = prompts::opening();
-        let Some(response) = self.turn("answer", &opening, json!("auto")).await else {
-            return false;
+        let Some(response) = self.first_answer(&opening).await else {
+            let is_answered = self.seen().answers > 0;
+            if is_answered {
+                self.adopt();
+            }
+            return is_answered;
         };
         self.check_answer(&response);
         self.adopt();
@@ -45,6 +50,35 @@ impl MeasuringTurns {
         self.adopt();
         self.check_image().await;
         true
+    }
+
+    /// The first answer. If it is refused, a prompt without tools shows whether that is because of
+    /// the tools, and that the provider is at this place.
+    async fn first_answer(&mut self, opening: &[Value]) -> Option<Value> {
+        let more = tool_parameters(&json!("auto"));
+        let end = self.ask_again(opening, MAX_OUTPUT, &more).await;
+        if !matches!(end, MeasuringTurnEnd::Failed(_)) || !self.seen().is_refusal() {
+            return self.response_of("answer", end);
+        }
+        let plain = [prompts::message(
+            "user",
+            "Answer with one word: is snow white?",
+        )];
+        let text = self.ask_again(&plain, SHORT_OUTPUT, &json!({})).await;
+        let is_answered = matches!(text, MeasuringTurnEnd::Answered(_));
+        let is_down = matches!(self.seen().refusal, Some((Kind::Unavailable, _)));
+        if is_answered || (self.is_sure && !is_down) {
+            let repaired = self.try_to_repair(opening, MAX_OUTPUT, &more).await;
+            if repaired.is_some() {
+                return repaired;
+            }
+        }
+        let response = self.response_of("answer", end);
+        if is_answered {
+            let found = "a prompt without tools is answered";
+            self.checks.push(DoctorCheck::good("text", found));
+        }
+        response
     }
 
     /// Whether calls of another model are taken, and where instructions may be. A late one stays a
@@ -97,11 +131,12 @@ impl MeasuringTurns {
         let with_url = prompts::image(true);
         let more = tool_parameters(&json!("none"));
         let end = self.ask_again(&with_url, MAX_OUTPUT, &more).await;
-        let is_taken = matches!(end, MeasuringTurnEnd::Answered(_))
-            || self
-                .turn("image", &prompts::image(false), json!("none"))
-                .await
-                .is_some();
+        let mut is_taken = matches!(end, MeasuringTurnEnd::Answered(_));
+        if !is_taken {
+            let without_url = prompts::image(false);
+            let end = self.ask_again(&without_url, MAX_OUTPUT, &more).await;
+            is_taken = self.response_of("image", end).is_some();
+        }
         // A request without an image was taken, so the image is what is refused.
         let is_refused = !is_taken
             && matches!(self.seen().refusal, Some((_, Some(400 | 404 | 415 | 422))))

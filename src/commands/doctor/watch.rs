@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use adapters::fault::{Fault, Kind};
+use adapters::fault::{Fault, Kind, Retry};
 use adapters::quirk_patch::QuirkPatch;
-use tokio::time::Instant;
+use bytes::Bytes;
+use tokio::time::{Instant, sleep_until};
 
 use crate::clock::System;
 use crate::config::Config;
@@ -19,6 +20,9 @@ pub(super) const MAX_TOKENS: u64 = 20_000;
 pub(super) const MAX_TIME: Duration = Duration::from_mins(1);
 /// The most bytes of an answer that are looked at.
 pub(super) const MAX_BODY: usize = 1 << 20;
+/// How long to wait at a rate limit if the provider does not say, and at least.
+const PAUSE: Duration = Duration::from_secs(5);
+const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// The bytes of a token in an estimate, which is rather too high.
 const BYTES_PER_TOKEN: usize = 3;
 
@@ -40,6 +44,17 @@ impl Used {
             deadline: Instant::now() + MAX_TIME,
         }
     }
+
+    /// Waits for the pause that a rate limit asks for. False, and at once, if the time does not
+    /// allow it.
+    pub(super) async fn wait_out(&self, pause: Option<Duration>) -> bool {
+        let end = Instant::now().checked_add(pause.unwrap_or(PAUSE).max(MIN_PAUSE));
+        let Some(end) = end.filter(|end| *end < self.deadline) else {
+            return false;
+        };
+        sleep_until(end).await;
+        true
+    }
 }
 
 /// What was seen of the requests to the provider.
@@ -58,12 +73,20 @@ pub(super) struct Seen {
     excess: u64,
     /// Whether a request was not sent because a limit was reached.
     pub(super) is_limited: bool,
+    /// The body of the last request.
+    request: Bytes,
+    /// The bodies of the requests that were refused.
+    refused: Vec<Bytes>,
+    /// Whether no request that was refused is sent again.
+    pub(super) skips_refused: bool,
     /// The body of the last reply, cut to [`MAX_BODY`].
     pub(super) body: String,
     /// The kind and the status of the last failure.
     pub(super) refusal: Option<(Kind, Option<u16>)>,
     /// What the last failure suggests to change.
     pub(super) patch: Option<QuirkPatch>,
+    /// Whether the last failure was a rate limit, and the pause for which it asks.
+    pub(super) limit: Option<Retry>,
 }
 
 impl Seen {
@@ -76,15 +99,34 @@ impl Seen {
             prompt: 0,
             excess: 1,
             is_limited: false,
+            request: Bytes::new(),
+            refused: Vec::new(),
+            skips_refused: false,
             body: String::new(),
             refusal: None,
             patch: None,
+            limit: None,
         }
     }
 
     /// Whether the last failure was a prompt that is too long.
     pub(super) fn is_overflow(&self) -> bool {
         matches!(self.refusal, Some((Kind::ContextLength, _)))
+    }
+
+    /// Whether the last failure was a refusal of the request itself, not of its address. Templates
+    /// that do not take a history end in a 500.
+    pub(super) fn is_refusal(&self) -> bool {
+        match self.refusal {
+            Some((Kind::Refused, status)) => !matches!(status, Some(404 | 405 | 501)),
+            Some((Kind::Unavailable, status)) => status == Some(500),
+            _ => false,
+        }
+    }
+
+    /// Whether the request is not to be sent, because it was refused before.
+    fn is_skipped(&self) -> bool {
+        self.skips_refused && self.refused.contains(&self.request)
     }
 
     /// Counts the tokens of an answer, as the provider counted them.
@@ -97,8 +139,12 @@ impl Seen {
         self.excess = self.excess.max(input.div_ceil(self.prompt.max(1)));
     }
 
-    /// Counts a request. False if a limit does not allow it.
+    /// Counts a request. False if it is not to be sent, mostly because a limit does not allow it.
     fn count_request(&mut self) -> bool {
+        if self.is_skipped() {
+            self.is_limited = false;
+            return false;
+        }
         let prompt = self.prompt.saturating_mul(self.excess);
         let tokens = self.used.tokens.saturating_add(prompt) + self.max_output;
         self.is_limited =
@@ -136,14 +182,21 @@ impl TurnObserver for Watching {
         match event {
             TurnEvent::UpstreamRequest { request, .. } => {
                 seen.prompt = estimated_tokens(request.body.len());
+                seen.request = request.body.clone();
                 seen.body.clear();
             }
             TurnEvent::UpstreamBody(bytes) if seen.body.len() < MAX_BODY => {
                 seen.body.push_str(&String::from_utf8_lossy(bytes));
             }
-            TurnEvent::AttemptEnd(fault) if !seen.is_limited => {
+            TurnEvent::AttemptEnd(fault) if !seen.is_limited && !seen.is_skipped() => {
                 seen.refusal = fault.map(|fault| (fault.kind, fault.upstream_status));
                 seen.patch = fault.and_then(|fault| fault.patch);
+                let limit = fault.filter(|fault| fault.kind == Kind::RateLimit);
+                seen.limit = limit.map(|fault| fault.retry);
+                if seen.is_refusal() {
+                    let request = seen.request.clone();
+                    seen.refused.push(request);
+                }
             }
             _ => {}
         }

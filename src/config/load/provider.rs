@@ -365,6 +365,19 @@ fn provider_mistakes(provider: &Provider) -> Vec<(&'static str, String)> {
     {
         refuse("key_header", "key_header is not the name of a header");
     }
+    let is_word = |word: &String| HeaderName::try_from(word).is_ok();
+    if !provider.key_scheme.iter().all(is_word) {
+        refuse("key_scheme", "key_scheme is not one word");
+    }
+    if provider.key_query.as_deref() == Some("") {
+        refuse("key_query", "key_query is empty");
+    }
+    if provider.key_query.is_some()
+        && (provider.key_header.is_some() || provider.key_scheme.is_some())
+    {
+        let why = "the key is sent in the query or in a header, not in both";
+        refuse("key_query", why);
+    }
     if provider.max_concurrent == Some(0) {
         refuse("max_concurrent", "max_concurrent must be above zero");
     }

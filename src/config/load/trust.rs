@@ -245,6 +245,8 @@ fn refused_settings(
     for key in [
         "enabled",
         "key_header",
+        "key_scheme",
+        "key_query",
         "headers",
         "query",
         "body",

@@ -6,21 +6,25 @@ pub mod keeper;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use adapters::failed_request;
 use adapters::fault::Fault;
-use adapters::model_list::{self, OllamaModel, ServedContext};
+use adapters::model_list::{self, ListedModels, NextPage, OllamaModel, ServedContext};
+use adapters::provider_error::delay;
 use http::Method;
-use http::header::ACCEPT;
-use registry::{Discovery, Model, ModelSet};
+use http::header::{ACCEPT, LINK};
+use registry::{Discovery, ModelSet};
 use tokio::time::{Instant, timeout_at};
 
 use super::decoded_body::DecodedBody;
+use super::keys::set_query;
 use super::{Upstream, transport};
 
-/// The longest list that is read, in bytes.
+/// The longest list that is read, in bytes, with all its pages.
 const MAX_BODY: usize = 8 << 20;
+/// At most this many further pages of a list are read.
+const MAX_PAGES: usize = 50;
 /// At most this many models are asked about one by one.
 const MAX_DETAILS: usize = 200;
 
@@ -31,6 +35,8 @@ pub struct DiscoveryError {
     message: String,
     /// The status of the answer; `None` if there was none.
     pub status: Option<u16>,
+    /// After which time to ask again, if the answer says so.
+    pub retry_after: Option<Duration>,
 }
 
 impl From<Fault> for DiscoveryError {
@@ -38,6 +44,7 @@ impl From<Fault> for DiscoveryError {
         Self {
             message: fault.message,
             status: None,
+            retry_after: None,
         }
     }
 }
@@ -62,8 +69,8 @@ pub async fn discover(
         patience,
         deadline: Instant::now() + patience,
     };
-    let models = match upstream.provider().discovery {
-        Discovery::Off => Vec::new(),
+    let list = match upstream.provider().discovery {
+        Discovery::Off => ListedModels::default(),
         Discovery::Models => asking.models().await?,
         Discovery::Ollama => asking.ollama(details).await?,
         Discovery::LmStudio => match asking.get(Place::Server("/api/v0/models")).await {
@@ -76,14 +83,16 @@ pub async fn discover(
         Discovery::Sglang => asking.sglang().await?,
     };
     let provider = upstream.provider();
-    let models = models.into_iter().filter_map(|mut model| {
+    let models = list.models.into_iter().filter_map(|mut model| {
         provider.fill_from_family(&mut model);
         // A user who lists a provider's models in the configuration knows which of them answer
         // prompts.
         let is_usable = provider.models.is_empty() || model_list::may_answer_prompts(&model.id);
         is_usable.then_some(model)
     });
-    Ok(ModelSet::new(models))
+    let mut set = ModelSet::new(models);
+    set.left_out = list.others;
+    Ok(set)
 }
 
 /// An address of a provider.
@@ -95,6 +104,13 @@ enum Place {
     Server(&'static str),
 }
 
+/// An answer to a request, which has a status of success.
+struct DiscoveryReply {
+    body: Vec<u8>,
+    /// Where the next page is, if a header says so.
+    linked: Option<NextPage>,
+}
+
 /// The requests of one discovery.
 struct Asking<'a> {
     upstream: &'a Upstream,
@@ -103,13 +119,44 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// `GET {base_url}/models`.
-    async fn models(&self) -> Result<Vec<Model>, DiscoveryError> {
+    /// `GET {base_url}/models`, and its further pages. What was read counts even if one of these
+    /// cannot be read.
+    async fn models(&self) -> Result<ListedModels, DiscoveryError> {
         let place = Place::Api("/models");
-        self.list(&self.get(place).await?, place)
+        let next = |reply: DiscoveryReply| {
+            let linked = reply.linked;
+            linked.or_else(|| model_list::next_page(&reply.body))
+        };
+        let first = self.send(Method::GET, place, None, &[]).await?;
+        let mut list = self.list(&first.body, place)?;
+        let mut size = first.body.len();
+        let mut page = next(first);
+        let mut turned = Vec::new();
+        while let Some(wanted) = page.take()
+            && !turned.contains(&wanted)
+            && turned.len() < MAX_PAGES
+            && list.models.len() < model_list::MAX_MODELS
+        {
+            turned.push(wanted);
+            let Ok(reply) = self.send(Method::GET, place, None, &turned).await else {
+                break;
+            };
+            let Some(more) = model_list::listed_models(&reply.body) else {
+                break;
+            };
+            size += reply.body.len();
+            if size > MAX_BODY {
+                break;
+            }
+            list.models.extend(more.models);
+            list.others += more.others;
+            page = next(reply);
+        }
+        list.models.truncate(model_list::MAX_MODELS);
+        Ok(list)
     }
 
-    fn list(&self, body: &[u8], place: Place) -> Result<Vec<Model>, DiscoveryError> {
+    fn list(&self, body: &[u8], place: Place) -> Result<ListedModels, DiscoveryError> {
         model_list::listed_models(body).ok_or_else(|| self.no_list(place))
     }
 
@@ -121,34 +168,33 @@ impl Asking<'_> {
         )
     }
 
-    async fn llama_cpp(&self) -> Result<Vec<Model>, DiscoveryError> {
-        let mut models = self.models().await?;
+    async fn llama_cpp(&self) -> Result<ListedModels, DiscoveryError> {
+        let mut list = self.models().await?;
         // A server that has several models tells of one of them only.
-        if let [model] = models.as_mut_slice()
+        if let [model] = list.models.as_mut_slice()
             && let Ok(body) = self.get(Place::Server("/props")).await
         {
             let (given, images) = model_list::props(&body);
             ServedContext { given, limit: None }.apply(model);
             model.images = images.unwrap_or(model.images);
         }
-        Ok(models)
+        Ok(list)
     }
 
-    async fn sglang(&self) -> Result<Vec<Model>, DiscoveryError> {
-        let mut models = self.models().await?;
-        let is_unknown = |model: &Model| model.window.is_none();
-        if models.iter().any(is_unknown)
+    async fn sglang(&self) -> Result<ListedModels, DiscoveryError> {
+        let mut list = self.models().await?;
+        if list.models.iter().any(|model| model.window.is_none())
             && let Ok(body) = self.get(Place::Server("/get_server_info")).await
         {
             let window = model_list::server_info(&body);
-            for model in models.iter_mut().filter(|model| is_unknown(model)) {
-                model.window = window;
+            for model in &mut list.models {
+                model.window = model.window.or(window);
             }
         }
-        Ok(models)
+        Ok(list)
     }
 
-    async fn ollama(&self, details: &mut ModelDetails) -> Result<Vec<Model>, DiscoveryError> {
+    async fn ollama(&self, details: &mut ModelDetails) -> Result<ListedModels, DiscoveryError> {
         let place = Place::Server("/api/tags");
         let body = match self.get(place).await {
             Ok(body) => body,
@@ -186,45 +232,49 @@ impl Asking<'_> {
             };
             models.extend(model.to_model(&tag.name, loaded.get(&tag.name).copied()));
         }
-        Ok(models)
+        let others = tags.len() - models.len();
+        Ok(ListedModels { models, others })
     }
 
     /// What Ollama tells of a model; `None` if it does not answer. A model that was deleted in the
     /// meantime has nothing to tell.
     async fn show(&self, name: &str) -> Option<OllamaModel> {
         let body = serde_json::json!({ "model": name }).to_string();
-        match self
-            .send(Method::POST, Place::Server("/api/show"), Some(body))
-            .await
-        {
-            Ok(body) => Some(model_list::ollama_model(&body)),
+        let place = Place::Server("/api/show");
+        match self.send(Method::POST, place, Some(body), &[]).await {
+            Ok(reply) => Some(model_list::ollama_model(&reply.body)),
             Err(error) => error.status.map(|_| model_list::ollama_model(b"{}")),
         }
     }
 
     async fn get(&self, place: Place) -> Result<Vec<u8>, DiscoveryError> {
-        self.send(Method::GET, place, None).await
+        let reply = self.send(Method::GET, place, None, &[]).await?;
+        Ok(reply.body)
     }
 
-    /// Sends a request and reads the whole answer, which has a status of success.
+    /// Sends a request and reads the whole answer, which has a status of success. `pages` are those
+    /// of the list through which the one that is wanted was found, and this one.
     async fn send(
         &self,
         method: Method,
         place: Place,
         body: Option<String>,
-    ) -> Result<Vec<u8>, DiscoveryError> {
+        pages: &[NextPage],
+    ) -> Result<DiscoveryReply, DiscoveryError> {
         let upstream = self.upstream;
         let address = self.address(&method, place);
         let mut headers = upstream.headers(&[]);
         headers.insert(ACCEPT, http::HeaderValue::from_static("application/json"));
-        let key = upstream.keys().choose(0);
-        if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
-            headers.insert(name, value);
-        }
-        let url = match place {
+        let mut url = match place {
             Place::Api(path) => upstream.url(path),
             Place::Server(path) => upstream.server_url(path),
         };
+        for page in pages {
+            turn_to(&mut url, page);
+        }
+        if let Some(key) = upstream.keys().choose(0) {
+            upstream.add_key(key, &mut url, &mut headers);
+        }
         let request = upstream.client.request(method, url).headers(headers);
         let request = request.body(body.unwrap_or_default());
         let answer = timeout_at(self.deadline, async {
@@ -234,6 +284,9 @@ impl Asking<'_> {
                 .map_err(|error| self.unanswered(&address, &error))?;
             let is_success = response.status().is_success();
             let status = response.status().as_u16();
+            let header = |name: &str| response.headers().get(name)?.to_str().ok();
+            let linked = header(LINK.as_str()).and_then(model_list::linked_page);
+            let retry_after = delay::from_headers(header, SystemTime::now());
             let mut response = DecodedBody::new(response);
             let mut body = Vec::new();
             while let Some(chunk) = response.next_chunk().await.map_err(|fault| {
@@ -250,9 +303,12 @@ impl Asking<'_> {
                 body.extend_from_slice(&chunk);
             }
             if is_success {
-                return Ok(body);
+                return Ok(DiscoveryReply { body, linked });
             }
-            Err(self.error(&format!("{address} answered {status}"), Some(status)))
+            Err(DiscoveryError {
+                retry_after,
+                ..self.error(&format!("{address} answered {status}"), Some(status))
+            })
         });
         answer.await.unwrap_or_else(|_| {
             let seconds = self.patience.as_secs();
@@ -283,6 +339,7 @@ impl Asking<'_> {
         DiscoveryError {
             message: format!("The provider '{id}' does not list its models: {problem}.{remedy}"),
             status,
+            retry_after: None,
         }
     }
 
@@ -290,6 +347,25 @@ impl Asking<'_> {
         DiscoveryError {
             message: transport::fault(self.upstream, address, error).message,
             status: None,
+            retry_after: None,
+        }
+    }
+}
+
+/// Makes the address of a page of a list that of the one after it. A key goes nowhere else: of a link to
+/// another host only the query counts.
+fn turn_to(url: &mut reqwest::Url, page: &NextPage) {
+    match page {
+        NextPage::Parameters(pairs) => set_query(url, pairs),
+        NextPage::Link(link) => {
+            let Ok(target) = url.join(link) else {
+                return;
+            };
+            if target.host() == url.host() {
+                url.set_path(target.path());
+            }
+            let pairs: Vec<_> = target.query_pairs().collect();
+            set_query(url, &pairs);
         }
     }
 }

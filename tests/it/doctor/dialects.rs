@@ -60,7 +60,8 @@ struct Expected {
     model: String,
     listed: Option<usize>,
     window: Option<u64>,
-    key_header: Option<&'static str>,
+    /// The setting for the place of the key, and its value.
+    key_place: Option<(&'static str, &'static str)>,
     /// The quirk `reasoning_replay`, if reasoning arrives.
     replay: Option<&'static str>,
     /// The quirk `think_tags`.
@@ -167,12 +168,18 @@ impl InventedServer {
             ("/openai", "/openai"),
             ("/api/openai/v1", "/api/openai"),
         ]);
-        let (key, key_header) = draw.of(&[
+        let (key, key_place) = draw.of(&[
             (None, None),
             (Some(("authorization", format!("Bearer {KEY}"))), None),
             (Some(("authorization", format!("Bearer {KEY}"))), None),
-            (Some(("api-key", KEY.to_owned())), Some("api-key")),
-            (Some(("x-api-key", KEY.to_owned())), Some("x-api-key")),
+            (
+                Some(("api-key", KEY.to_owned())),
+                Some(("key_header", "api-key")),
+            ),
+            (
+                Some(("authorization", format!("Token {KEY}"))),
+                Some(("key_scheme", "Token")),
+            ),
         ]);
         let has_key = key.is_some();
         let model = draw.of(&[
@@ -260,7 +267,7 @@ impl InventedServer {
                 model: model.to_owned(),
                 listed,
                 window,
-                key_header,
+                key_place,
                 replay,
                 think_tags: if reasons && !is_responses {
                     think_tags
@@ -320,8 +327,11 @@ impl InventedServer {
         assert_eq!(file["wire"].as_str(), Some(expected.wire), "{told}");
         let base_url = format!("http://{}{}", player.address(), self.base_path);
         assert_eq!(file["base_url"].as_str(), Some(base_url.as_str()), "{told}");
-        let header = file.get("key_header").and_then(toml::Value::as_str);
-        assert_eq!(header, expected.key_header, "{told}");
+        for setting in ["key_header", "key_scheme"] {
+            let found = file.get(setting).and_then(toml::Value::as_str);
+            let place = expected.key_place.filter(|place| place.0 == setting);
+            assert_eq!(found, place.map(|place| place.1), "{told}");
+        }
         let window = check(&report, Some(0), "window");
         let tokens = expected.window.unwrap_or(ASSUMED_WINDOW);
         let message = window["message"].as_str().unwrap();

@@ -360,3 +360,69 @@ async fn canaries_are_in_no_bundle() {
     let (code, output) = run("replay all.tar.zst --events").await;
     assert_eq!(code, 0, "{output}");
 }
+
+/// Promise: A key in the query of a request is in no bundle, log, message or report.
+#[kit::test]
+async fn a_key_in_the_query_stays_inside() {
+    let key = CONFIGURED[0];
+    let player = player(PlayerWire::Chat).await;
+    let provider = format!("api_key = \"{key}\"\nkey_query = \"key\"\nmax_retries = 0");
+    let setup = Setup::new()
+        .server("log = \"trace\"\ndata_dir = \"data\"")
+        .provider(&provider)
+        .tables("[capture]\nmode = \"all\"")
+        .discovering();
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let encoded = utf8_percent_encode(key, NON_ALPHANUMERIC).to_string();
+    let mut redirect = ScriptedAnswer::error(302, "elsewhere");
+    let location = format!("/v2/chat/completions?key={encoded}");
+    redirect.headers.insert("location".into(), location);
+    let faults = [
+        answer(json!([{"text": "a"}])),
+        answer(json!([{"text": "a"}, {"finish": "cut"}])),
+        ScriptedAnswer::error(401, &format!("no such key: ?key={encoded}")),
+        ScriptedAnswer::error(500, &format!("{key} in ?key={encoded}")),
+        redirect,
+    ];
+    let turns = faults.len();
+    for fault in faults {
+        player.push(fault);
+        let reply = proxy.post(&json!({"model": "up/m", "input": "go"})).await;
+        assert_clean("a reply", &reply.body);
+        assert_clean("a reply's head", &format!("{:?}", reply.headers));
+    }
+    while proxy.log().matches("turn kept: ").count() < turns {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(assert_clean_files(&proxy.folder.path().join("data")), turns);
+    for path in [
+        "/diagnostics/turns",
+        "/diagnostics/status",
+        "/metrics",
+        "/v1/models",
+    ] {
+        assert_clean(path, &proxy.get(path).await.body);
+    }
+    for args in [
+        &["check"][..],
+        &["status"],
+        &["models", "--provider", "up"],
+        &["doctor", "--provider", "up", "--model", "m"],
+    ] {
+        let (_, out, err) = proxy.run_command(&setup, args).await;
+        assert!(!out.is_empty(), "{args:?} {err}");
+        assert_clean("a command", &(out + &err));
+    }
+    assert_clean("the log", &proxy.whole_log().await);
+    // The requests had it.
+    for request in player.requests() {
+        let line = request.head.lines().next().unwrap();
+        assert!(line.contains("?key=up-canary"), "{line}");
+        assert!(!request.head.contains("authorization"));
+    }
+    // Nobody is there.
+    let proxy = Proxy::start_for_url("http://127.0.0.1:1/v1", setup).await;
+    let reply = proxy.post(&json!({"model": "up/m", "input": "go"})).await;
+    assert_clean("a reply", &reply.body);
+    assert_clean("the log", &proxy.whole_log().await);
+}

@@ -210,10 +210,10 @@ clients: token_sha256- max_concurrent_requests- max_tokens_per_day- max_cost_per
 webhooks: url- events- secret_env- secret_file- secret_command- secret- allow_http-
 capture: mode+ recent+ memory+ keep- keep_size- keep_days- patterns+ images+ encrypted+
 providers.lab: name+ enabled+ wire+ base_url+ api_key_env- api_key_file- api_key_command- api_key-
-    key_required+ key_header+ key_weights+ max_concurrent+ passthrough+ discover+ headers+ query+
+    key_required+ key_header+ key_scheme+ key_query+ key_weights+ max_concurrent+ passthrough+ discover+ headers+ query+
     proxy+ ca_file+ timeouts+ prompt_cache+ max_retries+ allow_http+ quirks+ body+ families+ models+
 providers.openai: name+ enabled- wire+ base_url+ api_key_env- api_key_file- api_key_command-
-    api_key- key_required+ key_header- key_weights+ max_concurrent+ passthrough- discover+ headers-
+    api_key- key_required+ key_header- key_scheme- key_query- key_weights+ max_concurrent+ passthrough- discover+ headers-
     query- proxy- ca_file- timeouts+ prompt_cache+ max_retries+ allow_http+ quirks+ body- families-
     models-
 ";

@@ -165,6 +165,8 @@ fn route() -> RouteSnapshot {
         dialect: Dialect::default(),
         key_required: true,
         key_header: None,
+        key_scheme: None,
+        key_query: None,
         key_weights: vec![1, 2],
         headers: Vec::new(),
         query: Vec::new(),
