@@ -83,8 +83,8 @@ impl LabServer {
             .iter()
             .map(|id| {
                 format!(
-                    "[[providers.{name}.models]]\nid = \"{id}\"\nwindow = 2000000\nimages = true\n\
-                     reasoning = [\"low\", \"medium\", \"high\"]\n"
+                    "[[providers.{name}.models]]\nid = \"{id}\"\nwindow = 2000000\nimages = true\naudio = true\n\
+                     reasoning = [\"none\", \"low\", \"medium\", \"high\"]\n"
                 )
             })
             .collect();
@@ -190,15 +190,17 @@ pub fn done() -> ScriptedAnswer {
     ScriptedAnswer::steps([ScriptStep::Text(ANSWER.to_owned())])
 }
 
-/// Whether a client reads the words of a reply: its longest text for people.
+/// Whether a client reads a text of a reply that is for people; if it has none, any text.
 pub fn tells(told: &str, reply: &Value) -> bool {
     let mut texts = Vec::new();
     collect(reply, &mut texts);
-    let words = texts
-        .into_iter()
-        .max_by_key(|text| (text.contains(' '), text.len()));
-    let words: String = words.unwrap_or_default().chars().take(60).collect();
-    plain(told).contains(&plain(&words))
+    let is_for_people = |text: &String| text.trim().contains(' ');
+    if texts.iter().any(is_for_people) {
+        texts.retain(is_for_people);
+    }
+    let told = plain(told);
+    let begin = |text: &String| plain(&text.chars().take(60).collect::<String>());
+    texts.iter().any(|text| told.contains(&begin(text)))
 }
 
 fn collect(value: &Value, into: &mut Vec<String>) {
