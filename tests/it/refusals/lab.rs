@@ -78,16 +78,14 @@ impl LabServer {
         let quirks = toml::to_string(&quirks).unwrap();
         let Self { name, settings, .. } = self;
         let wire = self.wire.name();
-        let models: String = self
-            .models
-            .iter()
-            .map(|id| {
-                format!(
-                    "[[providers.{name}.models]]\nid = \"{id}\"\nwindow = 2000000\nimages = true\naudio = true\n\
-                     reasoning = [\"none\", \"low\", \"medium\", \"high\"]\n"
-                )
-            })
-            .collect();
+        let mut models = String::new();
+        for id in &self.models {
+            let _ = writeln!(
+                models,
+                "[[providers.{name}.models]]\nid = \"{id}\"\nwindow = 2000000\nimages = true\n\
+                 audio = true\nreasoning = [\"none\", \"low\", \"medium\", \"high\"]"
+            );
+        }
         format!(
             "[providers.{name}]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n\
              key_required = false\ndiscover = \"off\"\n{settings}\n{models}\

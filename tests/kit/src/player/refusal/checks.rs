@@ -229,7 +229,7 @@ fn breach_at(index: usize, found: String) -> RuleBreach {
     }
 }
 
-fn with_limit(limit: impl ToString) -> BreachTokens {
+fn with_limit(limit: &impl ToString) -> BreachTokens {
     BreachTokens {
         limit: limit.to_string(),
         ..BreachTokens::default()
