@@ -203,7 +203,13 @@ pub fn tells(told: &str, reply: &Value) -> bool {
 
 fn collect(value: &Value, into: &mut Vec<String>) {
     match value {
-        Value::String(text) => into.push(text.clone()),
+        Value::String(text) => {
+            // The text may be a document or an event.
+            match serde_json::from_str(text.strip_prefix("data: ").unwrap_or(text)) {
+                Ok(inner @ (Value::Object(_) | Value::Array(_))) => collect(&inner, into),
+                _ => into.push(text.clone()),
+            }
+        }
         Value::Array(list) => list.iter().for_each(|value| collect(value, into)),
         Value::Object(object) => object.values().for_each(|value| collect(value, into)),
         _ => {}
