@@ -193,7 +193,7 @@ async fn judge(lab: &Lab, entry: &RefusalEntry) -> Result<(), Verdict> {
 }
 
 /// Members of a request that belong together.
-const TOGETHER: [&[&str]; 8] = [
+const TOGETHER: [&[&str]; 9] = [
     &["max_tokens", "max_completion_tokens", "max_output_tokens"],
     &["logprobs", "top_logprobs", "include"],
     &[
@@ -206,13 +206,20 @@ const TOGETHER: [&[&str]; 8] = [
     &["text", "input", "instructions"],
     &[
         "reasoning_effort",
-        "reasoning",
         "thinking",
-        "include",
-        "verbosity",
+        "enable_thinking",
+        "chat_template_kwargs",
     ],
-    &["tools", "tool_choice", "parallel_tool_calls"],
+    &["reasoning", "include", "input"],
+    &["tools", "tool_choice", "parallel_tool_calls", "input"],
     &["stream", "stream_options"],
+];
+
+/// What follows from a change: a model whose temperature is fixed has no log probabilities, schemas
+/// of answers keep the rules of those of tools, and calls of a tool that is left out become text.
+const CONSEQUENCES: [(&str, &[&str]); 2] = [
+    ("temperature", &["logprobs", "top_logprobs", "include"]),
+    ("tools", &["response_format", "messages"]),
 ];
 
 /// The members that were changed although the rule does not speak of them.
@@ -223,7 +230,10 @@ fn needless_changes(entry: &RefusalEntry, first: &Value, last: &Value) -> Vec<St
     let member = path.split(['.', '[']).next().unwrap_or_default();
     let is_near = |name: &str| {
         let mut groups = TOGETHER.iter();
-        name == member || groups.any(|group| group.contains(&name) && group.contains(&member))
+        let mut consequences = CONSEQUENCES.iter();
+        name == member
+            || groups.any(|group| group.contains(&name) && group.contains(&member))
+            || consequences.any(|(cause, effects)| *cause == member && effects.contains(&name))
     };
     let names = [first, last].into_iter().filter_map(Value::as_object);
     let mut changed: Vec<String> = names

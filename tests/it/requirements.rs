@@ -54,6 +54,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
             "adapters/src/fault.rs",
             "adapters/src/provider_error",
             "tests/it/faults",
+            "tests/it/refusals",
         ],
     ),
     ("WebSockets", &["tests/it/websocket"]),

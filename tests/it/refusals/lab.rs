@@ -78,16 +78,14 @@ impl LabServer {
         let quirks = toml::to_string(&quirks).unwrap();
         let Self { name, settings, .. } = self;
         let wire = self.wire.name();
-        let models: String = self
-            .models
-            .iter()
-            .map(|id| {
-                format!(
-                    "[[providers.{name}.models]]\nid = \"{id}\"\nwindow = 2000000\nimages = true\n\
-                     reasoning = [\"low\", \"medium\", \"high\"]\n"
-                )
-            })
-            .collect();
+        let mut models = String::new();
+        for id in &self.models {
+            let _ = writeln!(
+                models,
+                "[[providers.{name}.models]]\nid = \"{id}\"\nwindow = 2000000\nimages = true\n\
+                 audio = true\nreasoning = [\"none\", \"low\", \"medium\", \"high\"]"
+            );
+        }
         format!(
             "[providers.{name}]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n\
              key_required = false\ndiscover = \"off\"\n{settings}\n{models}\
@@ -190,20 +188,28 @@ pub fn done() -> ScriptedAnswer {
     ScriptedAnswer::steps([ScriptStep::Text(ANSWER.to_owned())])
 }
 
-/// Whether a client reads the words of a reply: its longest text for people.
+/// Whether a client reads a text of a reply that is for people; if it has none, any text.
 pub fn tells(told: &str, reply: &Value) -> bool {
     let mut texts = Vec::new();
     collect(reply, &mut texts);
-    let words = texts
-        .into_iter()
-        .max_by_key(|text| (text.contains(' '), text.len()));
-    let words: String = words.unwrap_or_default().chars().take(60).collect();
-    plain(told).contains(&plain(&words))
+    let is_for_people = |text: &String| text.trim().contains(' ');
+    if texts.iter().any(is_for_people) {
+        texts.retain(is_for_people);
+    }
+    let told = plain(told);
+    let begin = |text: &String| plain(&text.chars().take(60).collect::<String>());
+    texts.iter().any(|text| told.contains(&begin(text)))
 }
 
 fn collect(value: &Value, into: &mut Vec<String>) {
     match value {
-        Value::String(text) => into.push(text.clone()),
+        Value::String(text) => {
+            // The text may be a document or an event.
+            match serde_json::from_str(text.strip_prefix("data: ").unwrap_or(text)) {
+                Ok(inner @ (Value::Object(_) | Value::Array(_))) => collect(&inner, into),
+                _ => into.push(text.clone()),
+            }
+        }
         Value::Array(list) => list.iter().for_each(|value| collect(value, into)),
         Value::Object(object) => object.values().for_each(|value| collect(value, into)),
         _ => {}

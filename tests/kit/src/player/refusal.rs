@@ -29,7 +29,7 @@ pub struct ScriptedRefusal {
     /// `{path}`, `{dots}`, `{slashes}` and `{loc}` are forms of the path, and `{name}` its last
     /// name.
     pub message: Option<String>,
-    /// The whole body instead, with the same placeholders in its strings. A string that is
+    /// The whole body instead, with the same placeholders in its texts. A string that is
     /// `{index}`, `{limit}` or `{loc}` alone becomes a number or a list.
     pub json: Option<Value>,
     /// The whole body instead, as plain text or as events.
@@ -258,7 +258,7 @@ impl RuleBreach {
             Value::Array(list) => list.iter().map(|value| self.fill(value)).collect(),
             Value::Object(object) => object
                 .iter()
-                .map(|(key, value)| (key.clone(), self.fill(value)))
+                .map(|(key, value)| (self.fill_text(key), self.fill(value)))
                 .collect(),
             Value::Null | Value::Bool(_) | Value::Number(_) => json.clone(),
         }

@@ -66,22 +66,22 @@ impl RefusalRule {
                     .map(|id| breach_at(0, id.to_owned()))
             }
             Self::CallIdForm => ids(messages)
-                .find(|id| id.len() != 9 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-                .map(|id| breach_at(0, id.to_owned())),
+                .find(|(_, id)| {
+                    id.len() != 9 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+                })
+                .map(|(index, id)| breach_at(index, id.to_owned())),
             Self::CallIdCharacters => {
                 let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
                 ids(messages)
-                    .find(|id| !id.bytes().all(is_word))
-                    .map(|id| breach_at(0, id.to_owned()))
+                    .find(|(_, id)| !id.bytes().all(is_word))
+                    .map(|(index, id)| breach_at(index, id.to_owned()))
             }
-            Self::CallIdLength(limit) => {
-                ids(messages)
-                    .find(|id| id.chars().count() > *limit)
-                    .map(|id| RuleBreach {
-                        tokens: with_limit(limit),
-                        ..breach_at(0, id.to_owned())
-                    })
-            }
+            Self::CallIdLength(limit) => ids(messages)
+                .find(|(_, id)| id.chars().count() > *limit)
+                .map(|(index, id)| RuleBreach {
+                    tokens: with_limit(limit),
+                    ..breach_at(index, id.to_owned())
+                }),
             Self::MissingToolNames => any(&|message| {
                 broken_if(role(message) == "tool" && text(message, "name").is_empty())
             }),
@@ -229,7 +229,7 @@ fn breach_at(index: usize, found: String) -> RuleBreach {
     }
 }
 
-fn with_limit(limit: impl ToString) -> BreachTokens {
+fn with_limit(limit: &impl ToString) -> BreachTokens {
     BreachTokens {
         limit: limit.to_string(),
         ..BreachTokens::default()
@@ -253,12 +253,12 @@ fn calls(message: &Value) -> &[Value] {
     calls.map_or(&[], Vec::as_slice)
 }
 
-/// The ids of all calls, and those that results refer to.
-fn ids(messages: &[Value]) -> impl Iterator<Item = &str> {
-    messages.iter().flat_map(|message| {
+/// The ids of all calls, and those that results refer to, with the index of their message.
+fn ids(messages: &[Value]) -> impl Iterator<Item = (usize, &str)> {
+    messages.iter().enumerate().flat_map(|(index, message)| {
         let result = message.get("tool_call_id").and_then(Value::as_str);
         let calls = calls(message).iter().map(|call| text(call, "id"));
-        calls.chain(result)
+        calls.chain(result).map(move |id| (index, id))
     })
 }
 

@@ -139,9 +139,10 @@ fn a_refusal_names_the_place_in_the_form_of_the_server() {
     let text = "{path} {dots} {slashes} {name} {index} {limit} {found} {loc}";
     let filled = "messages[2].tool_calls[1].id messages.2.tool_calls.1.id messages/2/tool_calls/1/id id 2 5 call_b [\"body\",\"messages\",2,\"tool_calls\",1,\"id\"]";
     assert_eq!(answer(("text", json!(text))).body.unwrap(), filled);
-    let body = json!({"loc": "{loc}", "at": ["{index}", "{limit}"], "found": "{found}"});
+    let body =
+        json!({"loc": "{loc}", "at": ["{index}", "{limit}"], "found": "{found}", "{name}": 0});
     let loc = json!(["body", "messages", 2, "tool_calls", 1, "id"]);
-    let filled = json!({"loc": loc, "at": [2, 5], "found": "call_b"});
+    let filled = json!({"loc": loc, "at": [2, 5], "found": "call_b", "id": 0});
     assert_eq!(answer(("json", body)).json.unwrap(), filled);
     let events = answer(("text", json!("data: {\"error\": \"{name}\"}\n\n")));
     assert_eq!(events.headers["content-type"], "text/event-stream");
