@@ -16,6 +16,8 @@ pub struct Row {
     pub turns: Vec<Value>,
     /// The script of the upstream.
     pub script: Value,
+    /// Whether the words of the refusal are known; else the patch is found by experiment.
+    pub has_known_words: bool,
 }
 
 /// The upstream refuses requests that contain `text`, and accepts the others.
@@ -87,6 +89,7 @@ fn row(patch: &'static str, body: Value, script: Value) -> Row {
         quirks: "",
         turns: vec![body],
         script,
+        has_known_words: true,
     }
 }
 
@@ -99,6 +102,13 @@ impl Row {
         Self { model, ..self }
     }
 
+    fn by_experiment(self) -> Self {
+        Self {
+            has_known_words: false,
+            ..self
+        }
+    }
+
     fn over_responses(mut self) -> Self {
         self.script["wire"] = json!("responses");
         Self {
@@ -109,7 +119,7 @@ impl Row {
 }
 
 pub fn rows() -> Vec<Row> {
-    [limits(), reasoning(), parameters(), messages(), media()]
+    [limits(), reasoning(), parameters(), messages(), media(), experiments()]
         .into_iter()
         .flatten()
         .collect()
@@ -134,7 +144,7 @@ fn limits() -> Vec<Row> {
             refuses("\"max_tokens\"", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."),
         ),
         row(
-            "no_sampling",
+            "omit_parameter temperature",
             turn(json!({"temperature": 0.3})),
             refuses("\"temperature\"", "invalid temperature: only 1 is allowed for this model"),
         ),
@@ -212,6 +222,17 @@ fn reasoning() -> Vec<Row> {
         )
         .over_responses(),
         row(
+            "omit_parameter include",
+            turn(json!({})),
+            refuses("\"include\"", "Unsupported parameter: 'include' is not supported."),
+        )
+        .over_responses(),
+        row(
+            "omit_parameter top_p",
+            turn(json!({"top_p": 0.9})),
+            refuses("\"top_p\"", "Unsupported parameter: 'top_p' is not supported with this model."),
+        ),
+        row(
             "no_agent_messages",
             turn(json!({"input": [{"type": "agent_message", "author": "/root", "recipient": "/root/a",
                 "content": [{"type": "encrypted_content", "encrypted_content": "go"}]}]})),
@@ -219,6 +240,66 @@ fn reasoning() -> Vec<Row> {
         )
         .over_responses(),
     ]
+}
+
+/// Refusals in words that nobody knows.
+fn experiments() -> Vec<Row> {
+    let part = |text: &str| json!({"type": "input_text", "text": text});
+    let answer = json!({"role": "assistant", "phase": "final_answer", "content": "so"});
+    let go_on = json!({"role": "user", "content": "and?"});
+    let long = "much ".repeat(400);
+    let rows = vec![
+        row(
+            "no_sampling",
+            turn(json!({"temperature": 0.3, "top_p": 0.9})),
+            refuses("\"top_p\"", "temperature: 🚫"),
+        ),
+        row(
+            "omit_parameter stream",
+            turn(json!({})),
+            refuses("\"stream\":true", "`stream`: 🚫"),
+        ),
+        row(
+            "omit_parameter max_output_tokens",
+            turn(json!({"max_output_tokens": 99})),
+            refuses("max_output_tokens", "max_output_tokens: 🚫"),
+        )
+        .over_responses(),
+        row(
+            "omit_parameter phase",
+            turn(json!({"input": [{"role": "user", "content": "go"}, answer, go_on]})),
+            refuses("\"phase\"", "`phase`: 🚫"),
+        )
+        .over_responses(),
+        row(
+            "response_format",
+            turn(json!({"text": {"format": {"type": "json_object"}}})),
+            refuses("\"format\"", "text.format: 🚫"),
+        )
+        .over_responses(),
+        row(
+            "without_tools",
+            turn(json!({"tools": [{"type": "custom", "name": "f"}]})),
+            refuses("\"custom\"", "tools[0].type: 🚫"),
+        )
+        .over_responses(),
+        row(
+            "call_arguments",
+            looped(&[]),
+            refuses("\"arguments\":\"", "messages[1].tool_calls[0].function.arguments: 🚫"),
+        ),
+        row(
+            "content_form",
+            says(&json!([part("one"), part("two")])),
+            refuses("[{\"type\":\"text\"", "messages[0].content: 🚫 list"),
+        ),
+        row(
+            "message_limit",
+            says(&json!([part(&long)])),
+            refuses(&long, "messages[0].content: 1200 🚫"),
+        ),
+    ];
+    rows.into_iter().map(Row::by_experiment).collect()
 }
 
 fn parameters() -> Vec<Row> {
