@@ -113,8 +113,8 @@ impl Failover {
     }
 
     /// Remembers the changes with which the attempt was answered, and forgets those without which
-    /// it was although they were thought to be needed.
-    pub(super) fn learn_what_helped(&mut self, attempt: &PreparedAttempt) {
+    /// it was although they were thought to be needed. Returns the number of the former.
+    pub(super) fn learn_what_helped(&mut self, attempt: &PreparedAttempt) -> usize {
         let trials = self.changed.experiments.succeed();
         let mut contents: Vec<ContentChange> = Vec::new();
         for trial in &trials {
@@ -136,5 +136,6 @@ impl Failover {
         if !trials.is_empty() {
             changes.set_experiments(owner, session, &self.changed.experiments);
         }
+        trials.len()
     }
 }

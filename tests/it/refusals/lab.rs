@@ -155,7 +155,7 @@ impl Lab {
     /// The number of changes that were learned for a server.
     pub async fn learned(&self, name: &str) -> usize {
         let labels = format!("provider=\"{name}\"");
-        let count = self.proxy.metric("respondent_healed_total", &labels).await;
+        let count = self.proxy.metric("respondent_learned_total", &labels).await;
         format!("{count}").parse().unwrap()
     }
 
