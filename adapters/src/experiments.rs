@@ -8,10 +8,13 @@ use registry::WireQuirks;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::fault::{Fault, Kind};
+use crate::fault::{Fault, FaultDetail, Kind};
 use crate::refusal::change::{Change, ContentChange, LeftOut};
 use crate::refusal::{Clue, ClueStrength, RefusalText, SentRequest, Suggestions};
 use crate::wire;
+
+#[cfg(test)]
+mod tests;
 
 /// The most changes that are in force at once.
 const MAX_TRIALS: usize = 8;
@@ -84,7 +87,10 @@ impl Refusal<'_> {
     }
 
     fn text(&self) -> &str {
-        self.fault.refusal.as_deref().unwrap_or(&self.fault.message)
+        match self.fault.detail.as_deref() {
+            Some(FaultDetail::Refusal(text)) => text,
+            Some(FaultDetail::Statement(_)) | None => &self.fault.message,
+        }
     }
 
     /// The changes that a text suggests, the best first.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use registry::Provider;
 
-use crate::fault::{Fault, FaultClass, Kind, Statement};
+use crate::fault::{Fault, FaultClass, FaultDetail, Kind, Statement};
 
 /// What a message tells of a request to a provider that failed. Made for each failed attempt of a
 /// turn.
@@ -47,10 +47,13 @@ impl FailedRequest<'_> {
     /// said, or states what was wrong with its answer; faults of a connection that was never made
     /// have a whole message, and stay as they are.
     pub fn explain(&self, fault: &mut Fault) {
-        match (fault.upstream_status, fault.statement.take()) {
+        let detail = fault.detail.take().map(|detail| *detail);
+        match (fault.upstream_status, detail) {
             (Some(status), _) => fault.message = self.reply(fault, status),
-            (None, Some(statement)) => fault.message = self.answer(fault.kind, &statement),
-            (None, None) => {}
+            (None, Some(FaultDetail::Statement(statement))) => {
+                fault.message = self.answer(fault.kind, &statement);
+            }
+            (None, Some(FaultDetail::Refusal(_)) | None) => {}
         }
         if fault.gave_up {
             let failed = format!(" {} requests have failed for this prompt.", self.failed);

@@ -42,20 +42,15 @@ pub struct Fault {
     pub retry: Retry,
     /// The message for the client. Must not contain a secret.
     pub message: String,
-    /// The same for a fault of an answer, without the provider: only the engine knows its name.
-    /// It puts the name into the message before anyone reads it.
+    /// What is known besides. A replay finds it again.
     #[serde(skip)]
-    pub statement: Option<Box<Statement>>,
+    pub detail: Option<Box<FaultDetail>>,
     /// The request parameter that caused it, such as `input[3].content`.
     pub param: Option<Cow<'static, str>>,
     /// An error code that is more specific than the one of the kind.
     pub code: Option<Box<str>>,
     /// The HTTP status of the upstream's reply, if there was one.
     pub upstream_status: Option<u16>,
-    /// What the provider wrote, if it may be about the request: its words, and what it names. Read
-    /// by [`crate::experiments`]; a replay reads it again from the recorded reply.
-    #[serde(skip)]
-    pub refusal: Option<Box<str>>,
     /// Details for the log.
     pub cause: Option<Box<str>>,
     /// The change of quirks that keeps the provider from refusing the request for
@@ -65,6 +60,17 @@ pub struct Fault {
     /// again by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gave_up: bool,
+}
+
+/// What is known of a fault besides its message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultDetail {
+    /// The message of a fault of an answer, without the provider: only the engine knows its name.
+    /// It puts the name into the message before anyone reads it.
+    Statement(Statement),
+    /// What the provider wrote, if it may be about the request: its words, and what it names. Read
+    /// by [`crate::experiments`].
+    Refusal(String),
 }
 
 /// What a provider did wrong in an answer: a sentence whose subject is still to be named.
@@ -112,11 +118,10 @@ impl Fault {
             kind,
             retry: kind.retry(),
             message: message.into(),
-            statement: None,
+            detail: None,
             param: None,
             code: None,
             upstream_status: None,
-            refusal: None,
             cause: None,
             patch: None,
             gave_up: false,
@@ -134,10 +139,10 @@ impl Fault {
     }
 
     fn stating(kind: Kind, subject: Subject, predicate: Cow<'static, str>) -> Self {
-        let statement = Box::new(Statement { subject, predicate });
+        let statement = Statement { subject, predicate };
         Self {
             message: statement.unnamed(),
-            statement: Some(statement),
+            detail: Some(Box::new(FaultDetail::Statement(statement))),
             ..Self::new(kind, "")
         }
     }

@@ -49,6 +49,11 @@ impl QuirkPatch {
     pub fn is_same_kind(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Model(one), Self::Model(other)) => discriminant(one) == discriminant(other),
+            // Each parameter is one of its own.
+            (
+                Self::Shared(SharedPatch::OmitParameter(one)),
+                Self::Shared(SharedPatch::OmitParameter(other)),
+            ) => one == other,
             (Self::Shared(one), Self::Shared(other)) => discriminant(one) == discriminant(other),
             (Self::Chat(one), Self::Chat(other)) => discriminant(one) == discriminant(other),
             (Self::Relay(one), Self::Relay(other)) => discriminant(one) == discriminant(other),

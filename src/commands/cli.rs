@@ -92,6 +92,9 @@ pub enum CliCommand {
         /// Also list the providers that are off, and how to turn them on
         #[arg(long)]
         all: bool,
+        /// Show what was learned of models from refusals and from what providers count
+        #[arg(long, conflicts_with = "all")]
+        learned: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

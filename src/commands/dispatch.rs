@@ -110,7 +110,17 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         }
         CliCommand::Models {
             provider,
+            learned: true,
+            json,
+            ..
+        } => {
+            let config = load_without_keys(&inputs)?;
+            block_on(commands::learned::run(&config, provider.as_deref(), json))?;
+        }
+        CliCommand::Models {
+            provider,
             all,
+            learned: false,
             json,
         } => {
             let options = commands::models::ModelListOptions {

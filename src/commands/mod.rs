@@ -13,6 +13,7 @@ pub mod doctor;
 mod ids;
 mod invocation;
 pub mod jobs;
+pub mod learned;
 pub mod manual;
 pub mod mcp;
 pub mod models;

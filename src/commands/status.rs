@@ -22,9 +22,23 @@ const STATUS_PATH: &str = "/diagnostics/status";
 /// Prints the status as text or as JSON.
 pub async fn run(config: &Config, json: bool) -> anyhow::Result<()> {
     let control = ControlClient::new(config);
-    let report: StatusReport = match control.get(STATUS_PATH).await {
+    let report = match of_server(&control).await? {
+        Some(report) => report,
+        None => offline(config).await?,
+    };
+    if json {
+        return print_json(&report);
+    }
+    let address = control.address().to_string();
+    print_text(&report.text(&address, SystemTime::now()))
+}
+
+/// The status of the running server; `None` if none runs.
+pub(super) async fn of_server(control: &ControlClient) -> anyhow::Result<Option<StatusReport>> {
+    match control.get(STATUS_PATH).await {
         Ok((StatusCode::OK, body)) => {
-            serde_json::from_slice(&body).context("the server's status cannot be read")?
+            let report = serde_json::from_slice(&body);
+            report.context("the server's status cannot be read")
         }
         Ok((status, body)) => {
             let why = ApiError::message_in(&body);
@@ -34,14 +48,9 @@ pub async fn run(config: &Config, json: bool) -> anyhow::Result<()> {
                 SafeText::new(&why)
             );
         }
-        Err(ControlError::NotRunning(_)) => offline(config).await?,
-        Err(error) => return Err(error.into()),
-    };
-    if json {
-        return print_json(&report);
+        Err(ControlError::NotRunning(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
-    let address = control.address().to_string();
-    print_text(&report.text(&address, SystemTime::now()))
 }
 
 /// The status while no server runs, from the files alone.

@@ -48,18 +48,23 @@ pub(super) struct OpenedStore {
     _lock: Option<Store>,
 }
 
-/// Opens the database to read it. If no server runs, one of an older version is migrated first.
+/// Opens the database to read it.
 pub(super) fn open(config: &Config) -> anyhow::Result<OpenedStore> {
+    open_existing(config)?
+        .with_context(|| format!("nothing is stored in {}", config.server.data_dir.display()))
+}
+
+/// Opens the database to read it; `None` if there is none. If no server runs, one of an older
+/// version is migrated first.
+pub(super) fn open_existing(config: &Config) -> anyhow::Result<Option<OpenedStore>> {
     let data_dir = DataDir::new(&config.server.data_dir);
     // A database that another process uses, or that cannot be written, may still be read.
     let lock = Store::open_existing(&data_dir).unwrap_or_default();
     let reading = StoreReading::open(&data_dir).context("the database cannot be read")?;
-    let reading = reading
-        .with_context(|| format!("nothing is stored in {}", config.server.data_dir.display()))?;
-    Ok(OpenedStore {
+    Ok(reading.map(|reading| OpenedStore {
         reading,
         _lock: lock,
-    })
+    }))
 }
 
 /// What `stats --json` prints.

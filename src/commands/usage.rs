@@ -139,7 +139,7 @@ fn heading(text: &str) -> [String; 7] {
 }
 
 /// A day since 1970 as a date.
-fn day_name(day: i64) -> String {
+pub(super) fn day_name(day: i64) -> String {
     let first = date(1970, 1, 1);
     let span = Span::new().try_days(day);
     let date = span.and_then(|span| first.checked_add(span));

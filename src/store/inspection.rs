@@ -15,7 +15,9 @@ use sha2::{Digest, Sha256};
 
 use super::data_dir::DataDir;
 use super::error::StoreError;
+use super::learned::{self, LearnedRow};
 use super::reading::StoreRead;
+use super::token_ratios::{self, StoredRatio};
 use super::usage::{self, UsageKey, UsageSum};
 use super::{contents, schema, sweep};
 
@@ -153,6 +155,16 @@ impl StoreReading {
     /// What the turns of all owners have used since a day, the newest day first. Blocks.
     pub fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
         usage::since(&self.connection, day)
+    }
+
+    /// All that was learned from refusals, the oldest first. Blocks.
+    pub fn learned(&self) -> Result<Vec<LearnedRow>, StoreError> {
+        learned::all(&self.connection)
+    }
+
+    /// The bytes per token of all sessions. Blocks.
+    pub fn token_ratios(&self) -> Result<Vec<StoredRatio>, StoreError> {
+        token_ratios::all(&self.connection)
     }
 
     /// How much is stored. Blocks.

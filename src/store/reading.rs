@@ -10,9 +10,7 @@ use rusqlite::{Connection, Row};
 use super::{
     ArtifactEntry, ArtifactText, JobEntry, StoreError, UsageKey, UsageSum, WaitingDelivery,
 };
-use super::{
-    FoundPrompt, LearnedRow, SpentRow, StoredConversation, StoredRatio, WholeSession,
-};
+use super::{FoundPrompt, LearnedRow, SpentRow, StoredConversation, StoredRatio, WholeSession};
 use crate::net::memory::{CountedValue, MemoryKind, ProcessMemory, SharedMemory};
 
 /// A connection that reads, and the memory of what it reads. Lives as long as one transaction.

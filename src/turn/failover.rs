@@ -38,9 +38,7 @@ use crate::artifacts::ArtifactCommit;
 use crate::clock::{Clock as _, System};
 use crate::config::Config;
 use crate::log::SafeText;
-use crate::upstream::{
-    LIMIT_LIFETIME, PatchesOf, RatioKey, Upstream, UpstreamRequest, is_limit,
-};
+use crate::upstream::{LIMIT_LIFETIME, PatchesOf, RatioKey, Upstream, UpstreamRequest, is_limit};
 
 mod adapting;
 mod encode;

@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 use crate::responses::ResponseStore;
 use crate::store::Store;
-use crate::upstream::{LearnedQuirks, LearnedRatios, ProviderReport};
+use crate::upstream::{LearnedQuirks, LearnedRatios, LearnedReport, ProviderReport};
 
 /// The state and the settings that all turns share. Made at the start of the process, and for each
 /// replay.
@@ -77,6 +77,13 @@ impl Service {
     /// The state of each provider of this configuration.
     pub fn provider_reports(&self, config: &Config) -> Vec<ProviderReport> {
         self.shared.upstreams.reports(config)
+    }
+
+    /// What was learned of models, without the secrets of this configuration.
+    pub fn learned_report(&self, config: &Config) -> LearnedReport {
+        let upstreams = &self.shared.upstreams;
+        let ratios = upstreams.learned_ratios();
+        LearnedReport::new(upstreams.learned_quirks(), ratios, config.redactor())
     }
 
     /// Keeps in the store which sessions have their outputs sent whole, and reads those of earlier

@@ -238,7 +238,8 @@ impl LearnedQuirks {
         }
         let patches = known.entry(key.clone()).or_insert_with(Vec::new);
         patches.retain(|old| old.is_valid() && (old.settings == new.settings));
-        let is_same_kind = |old: &LearnedPatch| *old.owner == *owner && replaces(patch, old.patch);
+        let is_same_kind =
+            |old: &LearnedPatch| *old.owner == *owner && old.patch.is_same_kind(&patch);
         let latest = patches.iter_mut().rfind(|old| is_same_kind(old));
         let is_known = latest.is_some_and(|latest| {
             let is_known = latest.patch == patch;
@@ -392,18 +393,6 @@ impl LearnedQuirks {
     pub(super) fn forget_provider(&self, provider: &str) {
         self.patches.write().retain(|(id, _), _| id != provider);
         self.answers.write().retain(|(id, _), _| id != provider);
-    }
-}
-
-/// Whether a patch takes the place of an earlier one. Of parameters that are left out, each is one
-/// of its own.
-fn replaces(new: QuirkPatch, old: QuirkPatch) -> bool {
-    match (new, old) {
-        (
-            QuirkPatch::Shared(SharedPatch::OmitParameter(_)),
-            QuirkPatch::Shared(SharedPatch::OmitParameter(_)),
-        ) => new == old,
-        (new, old) => new.is_same_kind(&old),
     }
 }
 

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use registry::Route;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{MAX_TOKEN_RATIOS, SessionRow, Store, StoreError};
+use crate::store::{MAX_TOKEN_RATIOS, SessionRow, Store, StoreError, StoredRatio};
 
 /// A smaller request says little: what a provider puts around it weighs too much.
 const MIN_BYTES: usize = 4 << 10;
@@ -106,7 +106,13 @@ pub struct LearnedRatio {
 impl LearnedRatios {
     /// Reads the ratios of earlier processes from the store, and keeps later ones there.
     pub async fn keep_in(&self, store: &Arc<Store>) -> Result<(), StoreError> {
-        let rows = store.token_ratios().await?;
+        self.read_rows(store.token_ratios().await?);
+        self.store.set(Arc::clone(store)).ok();
+        Ok(())
+    }
+
+    /// Adds what these rows of the store say.
+    pub fn read_rows(&self, rows: Vec<StoredRatio>) {
         let mut known = self.known.lock();
         for row in rows {
             let read = serde_json::from_str::<(RatioKey, SessionRatio)>(&row.ratio);
@@ -116,9 +122,6 @@ impl LearnedRatios {
                 known.insert(key, ratio);
             }
         }
-        drop(known);
-        self.store.set(Arc::clone(store)).ok();
-        Ok(())
     }
 
     /// The ratio of a session, or the one with which it would begin, if that is known. Counts as a

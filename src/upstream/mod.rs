@@ -13,6 +13,7 @@
 //! | [`discovery`] | asks a provider for its models |
 //! | `learned_quirks` | quirk patches learned from refusals, and what models have answered |
 //! | `learned_ratios` | the bytes per token of models, learned from what providers count |
+//! | `learned_report` | both, as they are shown |
 
 mod attempt;
 mod client;
@@ -23,6 +24,7 @@ mod health;
 mod keys;
 mod learned_quirks;
 mod learned_ratios;
+mod learned_report;
 mod transport;
 
 use std::collections::HashMap;
@@ -49,6 +51,7 @@ pub use learned_quirks::{
     LIMIT_LIFETIME, LargestAnswer, LearnedPatch, LearnedQuirks, PatchesOf, is_limit,
 };
 pub use learned_ratios::{LearnedRatio, LearnedRatios, RatioKey};
+pub use learned_report::{LearnedChange, LearnedReport, LearnedTokenRatio};
 
 use concurrency::ConcurrencyLimit;
 

@@ -5,6 +5,8 @@ use registry::{
     ReasoningRequired, ResponseFormat,
 };
 
+use serde_json::value::RawValue;
+
 use crate::members::Members;
 use crate::quirk_patch::{ChatPatch, Parameter, QuirkPatch, SharedPatch};
 use crate::refusal::change::Change;
@@ -147,7 +149,7 @@ fn content(asked: Suggestions<'_>, quirks: &ChatQuirks) -> Vec<QuirkPatch> {
     let mut listed: Vec<QuirkPatch> = Vec::new();
     let mut longest = 0;
     for item in sent.named(clue.item) {
-        let content = item.get("content").map(|raw| raw.get());
+        let content = item.get("content").map(RawValue::get);
         let is_answer = item.text("role").as_deref() == Some("assistant");
         match content {
             None | Some("null" | "\"\"") if is_answer && empty.is_empty() => {

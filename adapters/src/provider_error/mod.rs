@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use self::error::ProviderError;
-use crate::fault::{Fault, Kind, Retry};
+use crate::fault::{Fault, FaultDetail, Kind, Retry};
 use crate::quirk_patch::{ModelPatch, QuirkPatch};
 
 pub mod delay;
@@ -145,7 +145,7 @@ fn to_fault(
     let refusal = refusal.then(|| refusal_text::of_reply(reply, &error.message));
     Fault {
         retry,
-        refusal: refusal.map(String::into_boxed_str),
+        detail: refusal.map(|refusal| Box::new(FaultDetail::Refusal(refusal))),
         param: error.param.map(Cow::Owned),
         code: code.map(Into::into),
         upstream_status: Some(status),

@@ -83,7 +83,9 @@ fn collect(value: &Value, depth: u8, out: &mut String) {
                 let steps: Vec<String> = list.iter().map(step).collect();
                 push(&steps.join("."), out);
             } else {
-                list.iter().for_each(|value| collect(value, depth, out));
+                for value in list {
+                    collect(value, depth, out);
+                }
             }
         }
         Value::String(text) => match serde_json::from_str::<Value>(text) {

@@ -74,13 +74,7 @@ impl Change {
                 is_schema(earlier) || is_strict(earlier)
             }
             (Self::Content(C::NewestImages(_)), Self::Content(C::WithoutImage(_))) => true,
-            (Self::Content(_), _) => false,
             (Self::Quirk(one), Self::Quirk(other)) => match (one, other) {
-                // Each takes something of its own away.
-                (
-                    QuirkPatch::Shared(SharedPatch::OmitParameter(_)),
-                    QuirkPatch::Shared(SharedPatch::OmitParameter(_)),
-                ) => one == other,
                 (
                     QuirkPatch::Model(ModelPatch::NoSampling),
                     QuirkPatch::Chat(ChatPatch::MaxTemperature(_))
@@ -106,7 +100,7 @@ impl Change {
                 ) => true,
                 _ => one.is_same_kind(other),
             },
-            (Self::Quirk(_), Self::Content(_)) => false,
+            (Self::Content(_) | Self::Quirk(_), _) => false,
         }
     }
 }
@@ -223,6 +217,7 @@ impl LeftOut {
     /// Adds the oldest of these images to those that are left out, so that at most as many are
     /// sent as the provider takes. `images` are the keys, the newest first. Several are left out
     /// at once, so that the prompt keeps its beginning for some turns.
+    #[must_use]
     pub fn with_old_images(&self, images: &[String]) -> Self {
         let mut left_out = self.clone();
         let Some(most) = self.newest_images.map(usize::from) else {

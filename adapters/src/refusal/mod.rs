@@ -15,8 +15,6 @@ pub mod change;
 mod clue;
 mod contents;
 mod sent;
-#[cfg(test)]
-mod tests;
 mod words;
 
 pub(crate) use self::candidates::{Suggestions, lower_number, shared};

@@ -111,7 +111,7 @@ impl<'t> RefusalText<'t> {
             }
         }
         letters.push_str(self.text.get(from..).unwrap_or_default());
-        letters.retain(|c| c.is_alphabetic());
+        letters.retain(char::is_alphabetic);
         letters.to_lowercase()
     }
 }

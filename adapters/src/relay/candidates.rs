@@ -3,6 +3,8 @@
 
 use registry::{EnumSet, RelayQuirks, RelayToolKind, ResponseFormat};
 
+use serde_json::value::RawValue;
+
 use crate::quirk_patch::{Parameter, QuirkPatch, RelayPatch, SharedPatch};
 use crate::refusal::change::Change;
 use crate::refusal::{Suggestions, lower_number, shared};
@@ -31,7 +33,7 @@ pub(crate) fn suggested(name: &str, asked: Suggestions<'_>, quirks: &RelayQuirks
                 .collect()
         }
         "text" | "textformat" | "format" | "responseformat" | "jsonschema" | "jsonobject"
-        | "structuredoutputs" => response_format(sent.members.get("text").map(|raw| raw.get())),
+        | "structuredoutputs" => response_format(sent.members.get("text").map(RawValue::get)),
         "agentmessage" | "callid" => vec![SharedPatch::NoAgentMessages.into()],
         _ => match tool_kind(name, asked, quirks) {
             Some(kind) => vec![RelayPatch::WithoutTools(EnumSet::empty().with(kind)).into()],

@@ -24,6 +24,7 @@ const RECENT_TURNS: usize = 5;
 pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
     let config = app.service.config.load_full();
     let providers = app.service.provider_reports(&config);
+    let learned = app.service.learned_report(&config);
     let running = app.service.running.list();
     let usage = usage(&app.usage).await;
     let jobs = app.jobs.as_ref().map(|jobs| jobs.counts());
@@ -48,6 +49,7 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
             running_jobs: jobs.running,
             whole_sessions: app.service.whole_sessions(),
             web: app.service.metrics.web().activity(),
+            learned,
         }),
         usage,
         disk,

@@ -7,7 +7,7 @@ use crate::metrics::WebActivity;
 use crate::net::local_owner;
 use crate::store::{UsageKey, UsageSum};
 use crate::turn::RunningTurnReport;
-use crate::upstream::ProviderReport;
+use crate::upstream::{LearnedReport, ProviderReport};
 
 /// The days of the longer period of [`UsageReport`], today included.
 pub const WEEK: i64 = 7;
@@ -48,6 +48,9 @@ pub struct ServerReport {
     /// The searches of the web and the pages since the start.
     #[serde(default)]
     pub web: WebActivity,
+    /// What was learned of models: the newest of it.
+    #[serde(default)]
+    pub learned: LearnedReport,
 }
 
 /// What turns have used.

@@ -9,7 +9,7 @@ use super::report::{DiskReport, ModelUsage, ServerReport, StatusReport};
 use crate::diagnostics::listing::{TurnListing, age, short_duration};
 use crate::log::{ByteCount, ClientColumn, Dollars, SafeText, short_id, table};
 use crate::metrics::{TriedCount, WebActivity};
-use crate::upstream::ProviderReport;
+use crate::upstream::{LearnedReport, ProviderReport};
 
 /// The most models of a period that have a line of their own.
 const MAX_MODELS: usize = 10;
@@ -109,6 +109,7 @@ impl ServerReport {
         let columns = [("provider", Left, 8), ("state", Left, 5)];
         let _ = write!(text, "\n{}", table(columns, rows));
         text += &web_text(&self.web);
+        text += &learned_text(&self.learned);
         match self.whole_sessions {
             0 => {}
             1 => {
@@ -123,6 +124,19 @@ impl ServerReport {
         }
         text
     }
+}
+
+/// How much was learned of models; empty if nothing was.
+fn learned_text(learned: &LearnedReport) -> String {
+    if learned.is_empty() {
+        return String::new();
+    }
+    let (changes, ratios) = (learned.changes.len(), learned.token_ratios.len());
+    let [changes, ratios] = [(changes, "change"), (ratios, "token ratio")].map(|(count, name)| {
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{count} {name}{plural}")
+    });
+    format!("\nLearned of models (respondent models --learned): {changes}, {ratios}\n")
 }
 
 /// The search engines that were asked, and the pages; empty if there were none.
@@ -380,7 +394,7 @@ mod tests {
     use super::*;
     use crate::diagnostics::selection::ListedTurn;
     use crate::turn::{Outcome, RunningTurnReport};
-    use crate::upstream::LastRequestReport;
+    use crate::upstream::{LastRequestReport, LearnedChange};
 
     fn usage(model: &str, cost: Option<f64>, unpriced: u64) -> ModelUsage {
         ModelUsage {
@@ -478,6 +492,17 @@ mod tests {
                         failed: 0,
                     },
                 },
+                learned: LearnedReport {
+                    changes: vec![LearnedChange {
+                        provider: "moonshot".to_owned(),
+                        model: "kimi-k3".to_owned(),
+                        change: "no_images".to_owned(),
+                        evidence: "no images".to_owned(),
+                        for_owner: None,
+                        learned_at: 1_000,
+                    }],
+                    token_ratios: Vec::new(),
+                },
             }),
             usage: Some(UsageReport {
                 stored: true,
@@ -530,6 +555,8 @@ openai    not asked yet
 web       asked  failed     cost
 brave        12       1    $0.06
 cache         3       0
+
+Learned of models (respondent models --learned): 1 change, 0 token ratios
 
 In 2 sessions outputs are no longer shortened: it cost more than it saved.
 

@@ -47,6 +47,7 @@ Examples:
   respondent models --all                  those of all providers that are known
   respondent models --provider moonshot    those of one provider
   respondent models --json
+  respondent models --learned              what was learned of models, and from what
 
 Providers are also asked for the models that they list themselves. Prices are US dollars for a \
 million tokens; + marks higher prices for long requests.";

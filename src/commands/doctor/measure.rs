@@ -68,7 +68,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn of(route: &Route) -> Self {
+    pub(super) fn of(route: &Route) -> Self {
         Self {
             dialect: Dialect::clone(&route.dialect),
             model: Model::clone(&route.model),
@@ -407,7 +407,7 @@ impl MeasuringTurns {
 }
 
 /// The provider with what is known of one model.
-fn with_known(provider: &Provider, known: &Known) -> Provider {
+pub(super) fn with_known(provider: &Provider, known: &Known) -> Provider {
     let mut provider = provider.clone();
     provider.dialect = Arc::new(known.dialect.clone());
     provider.families.clear();

@@ -6,6 +6,7 @@
 //! | `local` | the checks of this machine |
 //! | `search` | the search engines |
 //! | `target` | the provider that is asked, its address, models and windows |
+//! | `learned` | what a server has learned of the model |
 //! | `measure` | a measurement: runs turns, and keeps what they show |
 //! | `tool_loop` | the turns that every agent needs |
 //! | `repair` | quirks that are tried against refusals that say no reason |
@@ -20,6 +21,7 @@
 
 mod extras;
 mod file;
+mod learned;
 mod local;
 mod measure;
 mod next;
@@ -194,7 +196,12 @@ async fn examine(
         checks.push(DoctorCheck::good("wire", wire));
         measured
     } else {
-        measure::measure(config.clone(), &name, used, options.overflow, true).await?
+        let (before, check) = learned::apply(&mut config, &name);
+        checks.extend(check);
+        let of = config.clone();
+        let mut measured = measure::measure(of, &name, used, options.overflow, true).await?;
+        measured.before = before.unwrap_or(measured.before);
+        measured
     };
     let is_listed = config
         .registry

@@ -22,7 +22,13 @@ impl LearnedQuirks {
     /// Reads what earlier processes have learned from the store, and keeps there what is learned
     /// from now on.
     pub async fn keep_in(&self, store: &Arc<Store>) -> Result<(), StoreError> {
-        let rows = store.learned().await?;
+        self.read_rows(store.learned().await?);
+        self.store.set(Arc::clone(store)).ok();
+        Ok(())
+    }
+
+    /// Adds what these rows of the store say.
+    pub fn read_rows(&self, rows: Vec<LearnedRow>) {
         let mut known = self.patches.write();
         for row in rows {
             let Some((provider, model)) = model_of(&row.subject) else {
@@ -41,9 +47,6 @@ impl LearnedQuirks {
             let key = (provider.to_owned(), model.to_owned());
             known.entry(key).or_insert_with(Vec::new).extend(patches);
         }
-        drop(known);
-        self.store.set(Arc::clone(store)).ok();
-        Ok(())
     }
 
     /// Stores the patches of a model that an owner has, in the background. Limits are not stored:

@@ -17,7 +17,7 @@ use super::lab::{Lab, LabServer, done, tells};
 /// values.
 const POOL: &str = include_str!("property.json");
 
-const SERVERS: u32 = 64;
+const SERVERS: u32 = 128;
 
 /// How many more are tried to find the smallest one that breaks a limit.
 const MAX_SHRINKS: u32 = 200;
@@ -28,7 +28,8 @@ const MAX_RULES: usize = 5;
 /// The most requests of a turn: its own, and four with a change.
 const MAX_REQUESTS: usize = 5;
 
-/// The most refused requests of a prompt, however often the client repeats it.
+/// The most refused requests of a prompt, besides one for each repetition that the client was told
+/// not to make.
 const MAX_REFUSED: usize = 8;
 
 const MAX_TURNS: usize = 5;
@@ -122,7 +123,7 @@ async fn any_refusals_are_healed_or_told_within_the_limits() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Repeats a turn until it is answered, or is not to be repeated.
+/// Repeats a turn until it is answered, at most so many times.
 async fn keeps_limits(
     lab: &Lab,
     servers: &DrawnServers,
@@ -135,14 +136,14 @@ async fn keeps_limits(
         servers.insert(model.clone(), server);
         model
     };
-    let mut before = 0;
+    let (mut before, mut allowed) = (0, MAX_REFUSED);
     for turn in 1..=MAX_TURNS {
         let reply = lab.post(wire, &model, &Map::new()).await;
         let replies = servers.lock().unwrap()[&model].replies.clone();
         let refused = replies.iter().flatten().count();
         let sent = replies.len() - before;
         before = replies.len();
-        if sent > MAX_REQUESTS || refused > MAX_REFUSED {
+        if sent > MAX_REQUESTS || refused > allowed {
             return Err(format!(
                 "turn {turn}: {sent} requests, {refused} are refused"
             ));
@@ -160,7 +161,7 @@ async fn keeps_limits(
             return Err(format!("{} instead of {words}", reply.body));
         }
         if reply.header("x-should-retry") == Some("false") {
-            break;
+            allowed += 1;
         }
     }
     Ok(())
