@@ -20,14 +20,14 @@ const DATE_WIDTH: usize = 10;
 
 /// Prints what was learned, of the models of one provider if it is named.
 pub async fn run(config: &Config, provider: Option<&str>, json: bool) -> anyhow::Result<()> {
-    let mut learned = match of_server(&ControlClient::new(config)).await? {
-        Some(report) => report.server.map(|server| server.learned),
-        None => {
-            let (quirks, ratios) = stored(config)?;
-            Some(LearnedReport::new(&quirks, &ratios, config.redactor()))
-        }
-    }
-    .unwrap_or_default();
+    let report = of_server(&ControlClient::new(config)).await?;
+    let mut learned = if let Some(report) = report {
+        let of_server = report.server.map(|server| server.learned);
+        of_server.unwrap_or_default()
+    } else {
+        let (quirks, ratios) = stored(config)?;
+        LearnedReport::new(&quirks, &ratios, config.redactor())
+    };
     if let Some(id) = provider {
         learned.keep_provider(id);
     }

@@ -3,6 +3,7 @@
 mod lab;
 mod others;
 mod property;
+mod sessions;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -10,6 +10,10 @@ use crate::fault::{Kind, Retry};
 use crate::quirk_patch::{ChatPatch, EffortLevels, ModelPatch, Parameter, QuirkPatch, SharedPatch};
 use crate::relay::refusals;
 
+fn omit(parameter: Parameter) -> QuirkPatch {
+    SharedPatch::OmitParameter(parameter).into()
+}
+
 fn without(values: &[ToolChoiceMode]) -> QuirkPatch {
     let set = values
         .iter()
@@ -67,7 +71,7 @@ fn a_known_refusal_leads_to_one_patch() {
         ),
         (
             "`temperature` may only be set to 1 when thinking is enabled.",
-            ModelPatch::NoSampling.into(),
+            omit(Parameter::Temperature),
         ),
         (
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
@@ -103,11 +107,11 @@ fn a_known_refusal_leads_to_one_patch() {
         ),
         (
             "invalid temperature: only 1 is allowed for this model",
-            ModelPatch::NoSampling.into(),
+            omit(Parameter::Temperature),
         ),
         (
             "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.",
-            ModelPatch::NoSampling.into(),
+            omit(Parameter::Temperature),
         ),
         (
             "Invalid 'temperature': decimal above maximum value. Expected a value <= 1, but got 1.5 instead.",
@@ -415,7 +419,7 @@ fn the_location_of_an_error_names_the_parameter() {
         (
             r#"{"error":{"message":"Unsupported parameter","param":"top_p","code":"unsupported_parameter"}}"#,
             "top_p",
-            ModelPatch::NoSampling.into(),
+            omit(Parameter::TopP),
         ),
     ] {
         let fault = fault_of(422, body);
