@@ -286,7 +286,7 @@ async fn what_was_learned_outlives_the_process_until_the_settings_change() {
     let learned = LearnedQuirks::default();
     learned.keep_in(&open()).await.unwrap();
     let mut known = learned.patches(&route("a"), LOCAL);
-    known.sort_by_key(|patch| patch.to_string());
+    known.sort_by_key(ToString::to_string);
     // A limit is learned again.
     assert_eq!(
         known,

@@ -13,7 +13,7 @@ use kit::golden::{self, CaseSettings, GoldenCase, UpstreamRefusal, UpstreamReply
 use registry::{ResolvedBy, Route};
 use respondent::diagnostics::bundle::{BundleAttempt, BundleResponseHead, BundleTurn};
 use respondent::turn::Caller;
-use respondent::upstream::LearnedQuirks;
+use respondent::upstream::{LearnedQuirks, PatchesOf};
 use serde_json::Value;
 use toml::Table;
 
@@ -266,10 +266,11 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
         resolved_by: ResolvedBy::Exact,
     };
     let learned = LearnedQuirks::default();
+    let of = PatchesOf::owner("local");
     for known in &turn.state_before.model_patches {
         if (&known.provider, &known.model) == (&recorded.provider, &recorded.upstream_model) {
             for patch in &known.patches {
-                learned.learn(&route, *patch);
+                learned.learn(&route, of, *patch, "");
             }
         }
     }
@@ -281,10 +282,10 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
             && was_adapted
             && tried.route == recorded.full_name()
         {
-            learned.learn(&route, patch);
+            learned.learn(&route, of, patch, "");
         }
     }
-    learned.apply(&mut route);
+    learned.apply(&mut route, of);
     Arc::make_mut(&mut route.model)
         .id
         .clone_from(&recorded.upstream_model);
