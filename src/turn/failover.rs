@@ -246,8 +246,8 @@ impl Failover {
     }
 
     /// Ends failover, because content has arrived on this route: remembers the request's
-    /// fingerprint, and the route for the session if it is not the preferred one. Returns the number
-    /// of changes that were learned.
+    /// fingerprint, and the route for the session if it is not the preferred one. Returns how many
+    /// changes were learned.
     pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt, response_id: &str) -> usize {
         let learned = self.learn_what_helped(attempt);
         let (shared, route) = (&self.shared, &attempt.route);

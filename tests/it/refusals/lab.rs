@@ -131,6 +131,8 @@ impl Lab {
     pub async fn post(&self, name: &str, model: &str, ask: &Map<String, Value>) -> Reply {
         let mut body: Value = serde_json::from_str(REQUEST).unwrap();
         body["model"] = format!("{name}/{model}").into();
+        // Each server has a session of its own.
+        body["prompt_cache_key"] = name.into();
         body.as_object_mut().unwrap().extend(ask.clone());
         self.proxy.post(&streaming(&body)).await
     }
