@@ -139,7 +139,7 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
         let Some(left_out) = self.left_out.filter(|it| !it.tools.is_empty()) else {
             return Vec::new();
         };
-        let is_refused = |tool: &Tool<'_>| left_out.tools.contains(&tool.wire_name);
+        let is_refused = |tool: &Tool<'_>| left_out.has_tool(&tool.wire_name);
         let refused = tools.iter().filter(|tool| is_refused(tool));
         let refused: Vec<&'t str> = refused.map(|tool| tool.wire_name.as_str()).collect();
         tools.retain(|tool| !is_refused(tool));
@@ -205,7 +205,7 @@ impl<'o, 'a> BodyWriter<'o, 'a> {
             ToolChoice::Named(name) => (ToolChoiceMode::Named, name.as_str()),
         };
         let is_refused =
-            |left_out: &LeftOut| mode == ToolChoiceMode::Named && left_out.tools.contains(name);
+            |left_out: &LeftOut| mode == ToolChoiceMode::Named && left_out.has_tool(name);
         if !accepted.contains(mode) || self.left_out.is_some_and(is_refused) {
             let detail = format!("{name}: the model is free to call");
             return self.notes.add("tool_choice_dropped", detail);

@@ -153,6 +153,13 @@ impl Experiments {
         self.trials.iter().map(|trial| &trial.change)
     }
 
+    /// The names and keys of contents in it.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let trials = self.trials.iter_mut().map(|trial| &mut trial.change);
+        let failed = self.failed.iter_mut().map(|(_, change)| change);
+        trials.chain(failed).filter_map(Change::text_mut)
+    }
+
     /// The contents that the session leaves out, with those that are left out on trial.
     pub fn left_out(&self, known: &LeftOut) -> LeftOut {
         let mut left_out = known.clone();

@@ -4,11 +4,10 @@
 //! time, the best one first. `encode` builds these: it plans the turn for a route and encodes the
 //! upstream request. `adapting` answers refusals with another one.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use adapters::event::Usage;
-use adapters::experiments::Experiments;
 use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, OutputPolicy, Plan, UnshortenedFrom};
@@ -74,8 +73,8 @@ pub(super) struct Failover {
     unkept: BTreeSet<String>,
     /// The point from which on the outputs of the session are sent whole, if they are.
     unshortened_from: Option<UnshortenedFrom>,
-    /// The contents that the session leaves out, and the changes that are tried.
-    changed: ChangedSession,
+    /// What the session does otherwise on each route, by its full name.
+    changed: BTreeMap<String, ChangedSession>,
     /// When the turn began, in seconds since 1970.
     now: u64,
     /// Old patches are left out, see [`PatchesOf::tries_again`].
@@ -182,7 +181,15 @@ impl Failover {
         let now = ctx.environment.clock.unix();
         let session = &history.session.id;
         let mut failover = Self {
-            changed: shared.session_changes.get(&ctx.owner, session),
+            changed: history
+                .routes
+                .iter()
+                .map(Route::full_name)
+                .map(|name| {
+                    let changed = shared.session_changes.get(&ctx.owner, session, &name);
+                    (name, changed)
+                })
+                .collect(),
             now,
             tries_again: shared.patches_of(&ctx.owner, session, now).tries_again,
             config: Arc::clone(&history.config),
@@ -347,8 +354,6 @@ impl Failover {
                 .iter()
                 .position(|route| !self.is_down(route))?;
             let route = self.remaining.remove(index)?;
-            // What was tried for the other model says nothing of this one.
-            self.changed.experiments = Experiments::default();
             if let Ok(attempt) = self.encode_again(ctx, &route) {
                 return Some(attempt);
             }

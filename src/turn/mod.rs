@@ -99,6 +99,7 @@ pub use respond::{input_tokens, respond, run_in_background};
 pub use response_headers::PREFIX_HEADER;
 pub use running::{RunningTurnReport, RunningTurns};
 pub use service::Service;
+pub use session_changes::ChangedSession;
 pub use sink::{EventLog, LogFuture, error_message};
 pub use state::{ModelPatches, ProviderState, TurnState};
 pub use stream::{EventStream, LAST_EVENT_ROOM};

@@ -1,21 +1,22 @@
-//! What sessions do otherwise because their provider has refused it: the contents that they leave
-//! out, and the changes that are still tried.
+//! What sessions do otherwise on a route because its provider has refused it: the contents that they
+//! leave out, and the changes that are still tried.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use adapters::experiments::Experiments;
-use adapters::refusal::change::{ContentChange, LeftOut};
+use adapters::refusal::change::LeftOut;
 use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
-use super::session_memory::SessionKey;
 use crate::store::{LearnedRow, Store, StoreError};
 
-/// The most sessions that are remembered.
+/// The most sessions that are remembered, each on one route.
 const MAX_SESSIONS: usize = 4096;
 
-/// The prefix of the id of a session in the store.
+/// The prefix of the route of a session in the store. The id of the session follows on a line of its
+/// own.
 const SUBJECT: &str = "session/";
 
 /// What all sessions do otherwise. Lives as long as the process; what the sessions of earlier ones
@@ -23,15 +24,23 @@ const SUBJECT: &str = "session/";
 #[derive(Default)]
 pub(super) struct SessionChanges {
     /// The one that was not changed for the longest time first.
-    by_key: Mutex<LinkedHashMap<SessionKey, ChangedSession>>,
+    by_key: Mutex<LinkedHashMap<RouteOfSession, ChangedSession>>,
     store: OnceLock<Arc<Store>>,
 }
 
-/// What one session does otherwise.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ChangedSession {
-    pub(super) left_out: LeftOut,
-    pub(super) experiments: Experiments,
+/// The owner, the full name of a route, and the id of a session.
+type RouteOfSession = (Arc<str>, String, String);
+
+/// What one session does otherwise on a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChangedSession {
+    /// The contents that it leaves out because they were refused.
+    #[serde(skip_serializing_if = "LeftOut::is_empty")]
+    pub left_out: LeftOut,
+    /// The changes that are tried after refusals.
+    #[serde(skip_serializing_if = "Experiments::is_empty")]
+    pub experiments: Experiments,
 }
 
 impl SessionChanges {
@@ -41,7 +50,8 @@ impl SessionChanges {
         let rows = store.learned().await?;
         let mut by_key = self.by_key.lock();
         for row in rows {
-            let Some(session) = row.subject.strip_prefix(SUBJECT) else {
+            let names = row.subject.strip_prefix(SUBJECT);
+            let Some((route, session)) = names.and_then(|names| names.split_once('\n')) else {
                 continue;
             };
             if let Ok(left_out) = serde_json::from_str(&row.changes) {
@@ -49,7 +59,8 @@ impl SessionChanges {
                     left_out,
                     ..ChangedSession::default()
                 };
-                by_key.insert((row.owner.as_str().into(), session.into()), changed);
+                let owner = row.owner.as_str().into();
+                by_key.insert((owner, route.to_owned(), session.to_owned()), changed);
             }
         }
         drop(by_key);
@@ -57,82 +68,56 @@ impl SessionChanges {
         Ok(())
     }
 
-    /// What a session does otherwise.
-    pub(super) fn get(&self, owner: &Arc<str>, session: &str) -> ChangedSession {
+    /// What a session does otherwise on a route.
+    pub(super) fn get(&self, owner: &Arc<str>, session: &str, route: &str) -> ChangedSession {
         let by_key = self.by_key.lock();
         if by_key.is_empty() {
             return ChangedSession::default();
         }
-        let known = by_key.get(&(Arc::clone(owner), session.into()));
+        let known = by_key.get(&key(owner, session, route));
         known.cloned().unwrap_or_default()
     }
 
-    /// Remembers the changes that are tried.
-    pub(super) fn set_experiments(
+    /// Replaces what a session does otherwise on a route. Contents that it leaves out beyond those
+    /// that are known are stored with the time `now`, in seconds since 1970.
+    pub(super) fn put(
         &self,
         owner: &Arc<str>,
         session: &str,
-        experiments: &Experiments,
-    ) {
-        self.change(owner, session, |changed| {
-            changed.experiments = experiments.clone();
-        });
-    }
-
-    /// Leaves out further contents, because a request without them was answered at the time `now`,
-    /// in seconds since 1970.
-    pub(super) fn leave_out(
-        &self,
-        owner: &Arc<str>,
-        session: &str,
-        changes: &[ContentChange],
+        route: &str,
+        changed: &ChangedSession,
         now: u64,
     ) {
-        let left_out = self.change(owner, session, |changed| {
-            for change in changes {
-                changed.left_out.add(change);
-            }
-        });
-        if let Some(store) = self.store.get() {
-            store.put_learned(LearnedRow {
-                owner: owner.to_string(),
-                subject: format!("{SUBJECT}{session}"),
-                changes: serde_json::to_string(&left_out).unwrap_or_default(),
-                learned: now,
-            });
-        }
-    }
-
-    /// Restores what a recorded turn left out.
-    pub(super) fn restore(&self, owner: &Arc<str>, session: &str, recorded: ChangedSession) {
-        if !recorded.is_empty() {
-            self.change(owner, session, |changed| *changed = recorded);
-        }
-    }
-
-    fn change(
-        &self,
-        owner: &Arc<str>,
-        session: &str,
-        change: impl FnOnce(&mut ChangedSession),
-    ) -> LeftOut {
-        let key = (Arc::clone(owner), session.into());
+        let key = key(owner, session, route);
         let mut by_key = self.by_key.lock();
-        let mut changed = by_key.remove(&key).unwrap_or_default();
-        change(&mut changed);
-        let left_out = changed.left_out.clone();
+        let before = by_key.remove(&key).unwrap_or_default();
         if !changed.is_empty() {
             if by_key.len() >= MAX_SESSIONS {
                 by_key.pop_front();
             }
-            by_key.insert(key, changed);
+            by_key.insert(key, changed.clone());
         }
-        left_out
+        drop(by_key);
+        if before.left_out != changed.left_out
+            && let Some(store) = self.store.get()
+        {
+            store.put_learned(LearnedRow {
+                owner: owner.to_string(),
+                subject: format!("{SUBJECT}{route}\n{session}"),
+                changes: serde_json::to_string(&changed.left_out).unwrap_or_default(),
+                learned: now,
+            });
+        }
     }
 }
 
+fn key(owner: &Arc<str>, session: &str, route: &str) -> RouteOfSession {
+    (Arc::clone(owner), route.to_owned(), session.to_owned())
+}
+
 impl ChangedSession {
-    fn is_empty(&self) -> bool {
+    /// Whether nothing is done otherwise.
+    pub(super) fn is_empty(&self) -> bool {
         self.left_out.is_empty() && self.experiments.is_empty()
     }
 }

@@ -15,7 +15,7 @@ use super::calibration::TokenRatios;
 use super::image_texts::KnownImages;
 use super::output_cache::OutputCache;
 use super::prefix::RequestFingerprint;
-use super::session_changes::{ChangedSession, SessionChanges};
+use super::session_changes::SessionChanges;
 use super::session_memory::SessionMemory;
 use super::state::{ModelPatches, ProviderState, TurnState};
 use super::stored_prompts::StoredPrompts;
@@ -75,11 +75,8 @@ impl SharedState {
         routes: &[Route],
     ) -> TurnState {
         let now = Instant::now();
-        let changed = self.session_changes.get(owner, session);
         let of = self.patches_of(owner, session, System.unix());
         let mut state = TurnState {
-            left_out: changed.left_out,
-            experiments: changed.experiments,
             moved_to: self.memory.moved_to(owner, session),
             failed_requests: self.memory.failed_requests(owner, session, prompt),
             outputs: config.context.outputs,
@@ -90,6 +87,10 @@ impl SharedState {
         for route in routes {
             if let Some(ratio) = self.bytes_per_token(owner, session, route) {
                 state.bytes_per_token.insert(route.full_name(), ratio);
+            }
+            let changed = self.session_changes.get(owner, session, &route.full_name());
+            if !changed.is_empty() {
+                state.session_changes.insert(route.full_name(), changed);
             }
             let (provider, model) = (&route.provider.id, &route.upstream_model);
             let learned = self.upstreams.learned_quirks();
@@ -239,11 +240,9 @@ impl SharedState {
         if let Some(from) = &state.unshortened_from {
             self.send_whole(owner, session, from.clone());
         }
-        let recorded = ChangedSession {
-            left_out: state.left_out.clone(),
-            experiments: state.experiments.clone(),
-        };
-        self.session_changes.restore(owner, session, recorded);
+        for (route, changed) in &state.session_changes {
+            self.session_changes.put(owner, session, route, changed, 0);
+        }
         self.recorded_identity.lock().clone_from(&state.identity);
         self.images.restore(owner, &state.image_texts);
         for rounds in &state.hidden_rounds {

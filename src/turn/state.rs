@@ -3,18 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use adapters::experiments::Experiments;
 use adapters::hidden_rounds::HiddenRounds;
 use adapters::image_texts::ImageTexts;
 use adapters::plan::{OutputPolicy, Retention, UnshortenedFrom};
 use adapters::quirk_patch::QuirkPatch;
-use adapters::refusal::change::LeftOut;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
 use adapters::tools::{McpListing, ProxyTool};
 use serde::{Deserialize, Serialize};
 
 use super::background::ResponseIdentity;
 use super::calibration::TokenCalibration;
+use super::session_changes::ChangedSession;
 use super::tool_runner::RecordedToolCall;
 use crate::config::{ClientToolMode, KeyOrigin, ToolConfig};
 use crate::responses::{LoadedHistory, ResponseStore};
@@ -69,12 +68,9 @@ pub struct TurnState {
     /// The point from which on the outputs of the session were sent whole, if they were.
     #[serde(skip_serializing_if = "Option::is_none", alias = "whole")]
     pub unshortened_from: Option<UnshortenedFrom>,
-    /// The contents that the session left out because they were refused.
-    #[serde(skip_serializing_if = "LeftOut::is_empty")]
-    pub left_out: LeftOut,
-    /// The changes that were tried after refusals of earlier turns of the session.
-    #[serde(skip_serializing_if = "Experiments::is_empty")]
-    pub experiments: Experiments,
+    /// What the session did otherwise because it was refused, by the full name of the route.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub session_changes: BTreeMap<String, ChangedSession>,
     /// The bytes per token with which the session had begun, or began, by the full name of the
     /// route; for models of which that is learned.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

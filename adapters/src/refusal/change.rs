@@ -1,6 +1,5 @@
 //! A change of a request that may answer a refusal.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use registry::{ContentForm, MaxTokensField};
@@ -44,6 +43,18 @@ pub enum ChangeScope {
 }
 
 impl Change {
+    /// The name or key of what it changes, if it changes contents.
+    pub(crate) fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Content(
+                ContentChange::PlainSchema(text)
+                | ContentChange::WithoutTool(text)
+                | ContentChange::WithoutImage(text),
+            ) => Some(text),
+            Self::Content(ContentChange::NewestImages(_)) | Self::Quirk(_) => None,
+        }
+    }
+
     /// For whom the change is remembered once it has helped.
     pub fn scope(&self) -> ChangeScope {
         match self {
@@ -178,14 +189,14 @@ const MAX_LEFT_OUT: usize = 64;
 #[serde(deny_unknown_fields, default)]
 pub struct LeftOut {
     /// The names of the tools whose schemas are plain.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub plain_schemas: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plain_schemas: Vec<String>,
     /// The names of the tools that are left out.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub tools: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
     /// The keys of the images that are left out.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub images: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
     /// How many images are sent at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest_images: Option<u16>,
@@ -209,9 +220,20 @@ impl LeftOut {
                 return;
             }
         };
-        if list.len() < MAX_LEFT_OUT {
-            list.insert(name.clone());
+        if list.len() < MAX_LEFT_OUT && !list.contains(name) {
+            list.push(name.clone());
         }
+    }
+
+    /// Whether the tool with this name is left out.
+    pub(crate) fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool == name)
+    }
+
+    /// The names and keys in it.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let lists = [&mut self.plain_schemas, &mut self.tools, &mut self.images];
+        lists.into_iter().flatten()
     }
 
     /// Adds the oldest of these images to those that are left out, so that at most as many are

@@ -120,6 +120,13 @@ impl Scrubber {
         self.keys(&mut state.items);
         self.keys(&mut state.baggage);
         self.keys(&mut state.bytes_per_token);
+        self.keys(&mut state.session_changes);
+        for changed in state.session_changes.values_mut() {
+            let tried = changed.experiments.texts_mut();
+            for text in changed.left_out.texts_mut().chain(tried) {
+                self.string(text);
+            }
+        }
         for blobs in state.baggage.values_mut() {
             let clean: Vec<String> = blobs.split(' ').map(|blob| self.blob(blob)).collect();
             *blobs = clean.join(" ");

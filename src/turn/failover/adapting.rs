@@ -3,10 +3,11 @@
 use adapters::experiments::Refusal;
 use adapters::fault::Fault;
 use adapters::quirk_patch::QuirkPatch;
-use adapters::refusal::change::{Change, ContentChange};
+use adapters::refusal::change::Change;
 
 use super::{Failover, PreparedAttempt, learn_patch};
 use crate::turn::context::TurnContext;
+use crate::turn::session_changes::ChangedSession;
 use crate::upstream::{PatchesOf, is_limit};
 
 impl Failover {
@@ -35,7 +36,9 @@ impl Failover {
         let known = self.shared.upstreams.learned_quirks();
         let known = known.tried_again(route, self.patches_of());
         let known: Vec<Change> = known.into_iter().map(Change::Quirk).collect();
-        let mut experiments = std::mem::take(&mut self.changed.experiments);
+        let name = route.full_name();
+        let mut changed = self.changed.get(&name).cloned().unwrap_or_default();
+        let mut experiments = std::mem::take(&mut changed.experiments);
         let refusal = Refusal {
             fault,
             body: &attempt.request.body,
@@ -51,22 +54,21 @@ impl Failover {
                 if !self.is_believed(attempt, change) {
                     return false;
                 }
-                self.changed.experiments = experiments.clone();
+                changed.experiments = experiments.clone();
+                self.changed.insert(name.clone(), changed.clone());
                 let again = self.encode_again(ctx, route).ok();
                 encoded = again.filter(|again| again.request != attempt.request);
                 encoded.is_some()
             },
         );
-        self.changed.experiments = experiments;
+        changed.experiments = experiments;
         for change in undone {
             if let Change::Quirk(patch) = change {
                 let learned = self.shared.upstreams.learned_quirks();
                 learned.unlearn(route, self.patches_of(), patch);
             }
         }
-        let (owner, session) = (&self.owner, &self.session);
-        let changes = &self.shared.session_changes;
-        changes.set_experiments(owner, session, &self.changed.experiments);
+        self.put_changed(name, changed);
         let change = change?;
         if let Some(patch) = fault.patch.filter(|patch| Change::Quirk(*patch) == change) {
             self.learn(attempt, patch, &fault.message);
@@ -115,27 +117,30 @@ impl Failover {
     /// Remembers the changes with which the attempt was answered, and forgets those without which
     /// it was although they were thought to be needed. Returns the number of the former.
     pub(super) fn learn_what_helped(&mut self, attempt: &PreparedAttempt) -> usize {
-        let trials = self.changed.experiments.succeed();
-        let mut contents: Vec<ContentChange> = Vec::new();
+        let name = attempt.unpatched.full_name();
+        let mut changed = self.changed.get(&name).cloned().unwrap_or_default();
+        let trials = changed.experiments.succeed();
         for trial in &trials {
             match &trial.change {
                 Change::Quirk(patch) => self.learn(attempt, *patch, trial.evidence()),
-                Change::Content(change) => contents.push(change.clone()),
+                Change::Content(change) => changed.left_out.add(change),
             }
+        }
+        if !trials.is_empty() {
+            self.put_changed(name, changed);
         }
         let learned = self.shared.upstreams.learned_quirks();
         for patch in learned.tried_again(&attempt.unpatched, self.patches_of()) {
             learned.unlearn(&attempt.unpatched, self.patches_of(), patch);
         }
-        let changes = &self.shared.session_changes;
-        let (owner, session) = (&self.owner, &self.session);
-        if !contents.is_empty() {
-            changes.leave_out(owner, session, &contents, self.now);
-            self.changed.left_out = changes.get(owner, session).left_out;
-        }
-        if !trials.is_empty() {
-            changes.set_experiments(owner, session, &self.changed.experiments);
-        }
         trials.len()
+    }
+
+    /// Remembers what the session does otherwise on a route.
+    fn put_changed(&mut self, route: String, changed: ChangedSession) {
+        let (owner, session) = (&self.owner, &self.session);
+        let changes = &self.shared.session_changes;
+        changes.put(owner, session, &route, &changed, self.now);
+        self.changed.insert(route, changed);
     }
 }

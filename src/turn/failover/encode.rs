@@ -128,10 +128,12 @@ impl Failover {
         }
         let learned = shared.upstreams.learned_quirks();
         learned.apply(&mut route, self.patches_of());
+        let unchanged = ChangedSession::default();
+        let changed = self.changed.get(&route.full_name());
         let ChangedSession {
             left_out,
             experiments,
-        } = &self.changed;
+        } = changed.unwrap_or(&unchanged);
         for change in experiments.changes() {
             if let Change::Quirk(patch) = change {
                 let dialect = Arc::make_mut(&mut route.dialect);

@@ -107,7 +107,10 @@ fn a_session_meets_a_refusal_once() {
 /// Promise: Three hundred turns of a session that was refused keep the beginning of their prompt.
 #[kit::test]
 async fn three_hundred_turns_keep_their_prefix() {
-    let refuse: Vec<Value> = cases().into_iter().map(|(_, (rules, _))| rules[0].clone()).collect();
+    let refuse: Vec<Value> = cases()
+        .into_iter()
+        .map(|(_, (rules, _))| rules[0].clone())
+        .collect();
     let player = strict(refuse.into()).await;
     let proxy = Proxy::start(&player).await;
     // One turn tries four changes at most.
@@ -151,7 +154,10 @@ async fn what_one_client_is_refused_is_sent_for_another() {
     };
     for who in ["ana", "ben"] {
         let sent = first(who).await;
-        assert!(sent.contains("top_p") && sent.contains("YmFk"), "{who}: {sent}");
+        assert!(
+            sent.contains("top_p") && sent.contains("YmFk"),
+            "{who}: {sent}"
+        );
         assert!(!first(who).await.contains("top_p"), "{who}");
     }
 }

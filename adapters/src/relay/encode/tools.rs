@@ -227,7 +227,7 @@ impl<'a> ToolList<'_, 'a> {
     }
 
     fn push_raw(&mut self, name: &str, json: &str) {
-        if self.left_out.is_some_and(|it| it.tools.contains(name)) {
+        if self.left_out.is_some_and(|it| it.has_tool(name)) {
             self.notes.add("tool_dropped", name);
             self.beyond.push(name.to_owned());
             return;
