@@ -122,7 +122,7 @@ mod tests {
             }],
         };
         let text = text(&learned);
-        let words = "word ".repeat(10);
+        let [first, second] = [9, 11].map(|count| "word ".repeat(count));
         let expected = format!(
             "\
 lab/a
@@ -133,8 +133,8 @@ lab/a
 
 lab/b
 ",
-            words.trim(),
-            words.trim()
+            first.trim(),
+            second.trim()
         );
         assert!(text.starts_with(&expected), "{text}");
         assert_eq!(text.matches("no images\n").count(), 1, "{text}");

@@ -98,6 +98,8 @@ metrics! {
         add("failovers", "Turns that went to another model than the one chosen first");
     adapted: Counters<2> =
         add("healed", "Turns that were sent again in another form after a refusal");
+    learned: Counters<2> = add("learned",
+        "Changes of requests that were kept, because a request with them was answered after a refusal");
     compactions: Counters<2> = add("compactions",
         "Histories that became a summary, by where that was asked for and by outcome");
     open_streams: Gauge = add("open_streams", "Streams being sent now");
@@ -329,6 +331,12 @@ impl Metrics {
         count(&self.adapted, &self.route(provider, model));
     }
 
+    /// Counts changes of requests that were learned.
+    pub fn learned(&self, provider: &str, model: &str, changes: u64) {
+        let route = self.route(provider, model);
+        self.learned.get_or_create(&route).inc_by(changes);
+    }
+
     /// Counts a stream as open until the returned value is dropped.
     pub fn open_stream(&self) -> OpenStream {
         self.open_streams.inc();
@@ -528,6 +536,7 @@ mod tests {
         metrics.provider_down("q", false);
         metrics.failover(("p", "m"), ("q", "maker/m"));
         metrics.adapted("p", "m");
+        metrics.learned("p", "m", 2);
         metrics.refused("host");
         metrics.artifacts().kept(2, 5000);
         metrics.artifacts().failed("ARTIFACT_STORE_WRITE_FAILED");
@@ -552,6 +561,7 @@ mod tests {
             r#"respondent_provider_down{provider="q"} 0"#,
             r#"respondent_failovers_total{from="p/m",to="q/maker/m"} 1"#,
             r#"respondent_healed_total{provider="p",model="m"} 1"#,
+            r#"respondent_learned_total{provider="p",model="m"} 2"#,
             r#"respondent_refused_requests_total{reason="host"} 1"#,
             "respondent_artifacts_kept_total 2",
             "respondent_artifacts_kept_bytes_total 5000",

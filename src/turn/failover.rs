@@ -253,9 +253,10 @@ impl Failover {
     }
 
     /// Ends failover, because content has arrived on this route: remembers the request's
-    /// fingerprint, and the route for the session if it is not the preferred one.
-    pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt, response_id: &str) {
-        self.learn_what_helped(attempt);
+    /// fingerprint, and the route for the session if it is not the preferred one. Returns how many
+    /// changes were learned.
+    pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt, response_id: &str) -> usize {
+        let learned = self.learn_what_helped(attempt);
         let (shared, route) = (&self.shared, &attempt.route);
         let (owner, session) = (&self.owner, &self.session);
         let memory = &shared.memory;
@@ -272,6 +273,7 @@ impl Failover {
             let memory = &shared.memory;
             memory.set_route(&self.owner, &self.session, route.full_name());
         }
+        learned
     }
 
     /// Compares the attempt's request with the previous one of the session.

@@ -218,6 +218,14 @@ impl Record {
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 
+    /// An answer has shown that so many changes of its request help.
+    pub(super) fn learned(&self, changes: usize) {
+        if changes > 0 {
+            self.metrics
+                .learned(&self.provider, &self.model, changes as u64);
+        }
+    }
+
     /// The turn goes to another route after a fault.
     pub(super) fn failover(&mut self, fault: &Fault, to: &Route) {
         self.begin_round();

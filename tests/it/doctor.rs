@@ -18,6 +18,7 @@ use crate::discovery::{ModelServer, Shape};
 use crate::faults::player;
 use crate::literals::root;
 use crate::proxy::{Proxy, Setup};
+use crate::status::learned_server;
 
 /// The variable with the seed from which servers are drawn.
 const SEED_VARIABLE: &str = "RESPONDENT_TEST_SEED";
@@ -213,6 +214,31 @@ async fn the_place_of_a_key_is_found() {
             .stream(&json!({"model": "lab/found", "input": "go"}))
             .await;
     }
+}
+
+/// Promise: What a server has learned of a model is in what the doctor writes of it.
+#[kit::test]
+async fn what_a_server_has_learned_is_in_the_settings() {
+    let (player, setup) = (player(PlayerWire::Chat).await, Setup::new());
+    let mut proxy = learned_server(&player, &setup).await;
+    proxy.terminate();
+    assert!(proxy.wait_for_exit().await.success());
+    // Now it takes everything.
+    let answer = json!({"repeat": true, "steps": [{"text": "No."}]});
+    player.push(serde_json::from_value(answer).unwrap());
+    let args = ["--provider", "up", "--model", "free", "--write"];
+    let (code, report) = doctor(&setup, proxy.folder.path(), &args).await;
+    assert_eq!(code, 0, "{report:#}");
+    let learned = check(&report, Some(0), "learned")["message"].as_str();
+    assert!(
+        learned.unwrap().contains("parallel_tool_calls"),
+        "{report:#}"
+    );
+    let settings = &report["providers"][0]["settings"];
+    assert_eq!(
+        settings["quirks"]["parallel_tool_calls"], false,
+        "{report:#}"
+    );
 }
 
 /// Promise: The doctor asks no model that answers no prompts unless it is named.

@@ -51,8 +51,10 @@ const SUBJECTS: &[(&str, &[&str])] = &[
     (
         "Failing providers",
         &[
+            "adapters/src/experiments",
             "adapters/src/fault.rs",
             "adapters/src/provider_error",
+            "src/upstream/learned_quirks",
             "tests/it/faults",
             "tests/it/refusals",
         ],

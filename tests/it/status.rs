@@ -1,5 +1,5 @@
 //! `respondent status`, from the running server and without one.
-use kit::player::{PlayerWire, ScriptedAnswer};
+use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player, repeating_player};
@@ -153,4 +153,74 @@ async fn usage_outlives_the_server() {
     next.wait_for_metric("respondent_turns_total", "", 3.0)
         .await;
     assert_used(&status(&next, &setup).await["usage"]["today"], 4);
+}
+
+/// A refusal that is about one parameter.
+fn parameter_refused() -> ScriptedAnswer {
+    let error = json!({"message": NOT_PARALLEL, "param": "parallel_tool_calls",
+        "code": "unknown_parameter"});
+    ScriptedAnswer {
+        json: Some(json!({ "error": error })),
+        ..ScriptedAnswer::error(400, "")
+    }
+}
+
+const NOT_PARALLEL: &str = "Unknown parameter: 'parallel_tool_calls'.";
+
+/// A server that has learned that its model takes no `parallel_tool_calls`.
+pub async fn learned_server(player: &Player, setup: &Setup) -> Proxy {
+    player.push(parameter_refused());
+    player.push(used());
+    let proxy = Proxy::start_with(player, setup.clone()).await;
+    let tools = json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}]);
+    let body = json!({"model": "up/free", "input": "go", "tools": tools,
+        "parallel_tool_calls": false});
+    proxy.response(&body).await;
+    proxy
+}
+
+/// Promise: `respondent status` says how much was learned of models, and `respondent models
+/// --learned` shows what, with the day and the refusal, also without a server.
+#[kit::test]
+async fn what_was_learned_of_models_is_shown_with_its_evidence() {
+    let (player, setup) = (player(PlayerWire::Chat).await, setup());
+    let mut proxy = learned_server(&player, &setup).await;
+    let shown = &status(&proxy, &setup).await["server"]["learned"]["changes"];
+    assert_eq!(shown.as_array().unwrap().len(), 1);
+    let change = &shown[0];
+    assert_eq!(
+        (&change["provider"], &change["model"]),
+        (&json!("up"), &json!("free"))
+    );
+    assert_eq!(change["for_owner"], "local");
+    assert!(change["learned_at"].as_u64() > Some(0), "{change}");
+    let evidence = change["evidence"].as_str().unwrap();
+    assert!(evidence.contains(NOT_PARALLEL), "{evidence}");
+    let text = run_status(&proxy, &setup, &[]).await;
+    let line = "Learned of models (respondent models --learned): 1 change, 0 token ratios";
+    assert!(text.contains(line), "{text}");
+
+    let online = models(&proxy, &setup, &[]).await;
+    assert!(online.starts_with("up/free\n"), "{online}");
+    assert!(online.contains("parallel_tool_calls"), "{online}");
+    assert!(
+        online.contains(&format!("after: {NOT_PARALLEL}")),
+        "{online}"
+    );
+    let others = models(&proxy, &setup, &["--provider", "other"]).await;
+    assert_eq!(others, "Nothing was learned of models.\n");
+    proxy.terminate();
+    assert!(proxy.wait_for_exit().await.success());
+    assert_eq!(models(&proxy, &setup, &[]).await, online);
+    let json = models(&proxy, &setup, &["--json"]).await;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["changes"][0], *change);
+}
+
+/// What `respondent models --learned` prints.
+async fn models(proxy: &Proxy, setup: &Setup, flags: &[&str]) -> String {
+    let args = [&["models", "--learned"], flags].concat();
+    let (code, out, err) = proxy.run_command(setup, &args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    out
 }

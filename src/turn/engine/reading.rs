@@ -250,7 +250,8 @@ impl Answer<'_> {
         round.attempt.request.body = Bytes::new();
         let response = round.assembler(&self.assembler).response();
         let response_id = response.id.clone();
-        round.failover.commit_route(&round.attempt, &response_id);
+        let learned = round.failover.commit_route(&round.attempt, &response_id);
+        self.record.learned(learned);
         let may_go_on = self.tools.is_some() || self.compaction.is_some();
         let keeps_request = self.stored.is_some() || self.connection.is_some();
         if !may_go_on && round.hidden.is_none() && !keeps_request {

@@ -115,8 +115,8 @@ impl Failover {
     }
 
     /// Remembers the changes with which the attempt was answered, and forgets those without which
-    /// it was although they were thought to be needed.
-    pub(super) fn learn_what_helped(&mut self, attempt: &PreparedAttempt) {
+    /// it was although they were thought to be needed. Returns the number of the former.
+    pub(super) fn learn_what_helped(&mut self, attempt: &PreparedAttempt) -> usize {
         let name = attempt.unpatched.full_name();
         let mut changed = self.changed.get(&name).cloned().unwrap_or_default();
         let trials = changed.experiments.succeed();
@@ -133,6 +133,7 @@ impl Failover {
         for patch in learned.tried_again(&attempt.unpatched, self.patches_of()) {
             learned.unlearn(&attempt.unpatched, self.patches_of(), patch);
         }
+        trials.len()
     }
 
     /// Remembers what the session does otherwise on a route.

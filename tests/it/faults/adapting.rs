@@ -176,8 +176,10 @@ async fn adapts_once(player: &Player, proxy: &Proxy, body: &Value) {
     assert_eq!(player.requests().len(), before + 2);
     assert!(!was_adapted(proxy, body).await);
     assert_eq!(player.requests().len(), before + 3);
-    let count = proxy.metric("respondent_healed_total", "provider=\"up\",model=\"m\"");
-    assert!((count.await - 1.0).abs() < f64::EPSILON);
+    for name in ["respondent_healed_total", "respondent_learned_total"] {
+        let count = proxy.metric(name, "provider=\"up\",model=\"m\"").await;
+        assert!((count - 1.0).abs() < f64::EPSILON, "{name}");
+    }
     proxy.wait_for_log("healed (").await;
 }
 

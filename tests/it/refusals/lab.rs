@@ -131,6 +131,8 @@ impl Lab {
     pub async fn post(&self, name: &str, model: &str, ask: &Map<String, Value>) -> Reply {
         let mut body: Value = serde_json::from_str(REQUEST).unwrap();
         body["model"] = format!("{name}/{model}").into();
+        // Each server has a session of its own.
+        body["prompt_cache_key"] = name.into();
         body.as_object_mut().unwrap().extend(ask.clone());
         self.proxy.post(&streaming(&body)).await
     }
@@ -155,7 +157,7 @@ impl Lab {
     /// The number of changes that were learned for a server.
     pub async fn learned(&self, name: &str) -> usize {
         let labels = format!("provider=\"{name}\"");
-        let count = self.proxy.metric("respondent_healed_total", &labels).await;
+        let count = self.proxy.metric("respondent_learned_total", &labels).await;
         format!("{count}").parse().unwrap()
     }
 
