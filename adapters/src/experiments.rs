@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::fault::{Fault, FaultDetail, Kind};
 use crate::refusal::change::{Change, ContentChange, LeftOut};
-use crate::refusal::{Clue, ClueStrength, RefusalText, SentRequest, Suggestions};
+use crate::refusal::{Clue, ClueStrength, RefusalText, RefusedRequest, Suggestions};
 use crate::wire;
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ impl Refusal<'_> {
     /// The changes that a text suggests, the best first.
     fn suggested(&self, text: &str) -> Vec<Change> {
         let history = wire::history_member(self.quirks);
-        let Some(sent) = SentRequest::read(self.body, history) else {
+        let Some(sent) = RefusedRequest::read(self.body, history) else {
             return Vec::new();
         };
         let text = RefusalText::new(text);
@@ -131,7 +131,7 @@ impl Refusal<'_> {
         &self,
         clue: &Clue,
         text: &RefusalText<'_>,
-        sent: &SentRequest<'_>,
+        sent: &RefusedRequest<'_>,
     ) -> Vec<Change> {
         let asked = Suggestions { text, sent, clue };
         let names = clue.names.iter().rev();

@@ -362,16 +362,16 @@ impl Failover {
 
     /// Takes the quirk patch out of an attempt's fault if it names a limit that cannot be true: the
     /// refusal quotes the request, or the model is known to do more. The fault stays as it is
-    /// otherwise.
-    pub(super) fn drop_wrong_limit(&self, attempt: &PreparedAttempt, fault: &mut Fault) {
+    /// otherwise. Returns whether it did.
+    pub(super) fn drop_wrong_limit(&self, attempt: &PreparedAttempt, fault: &mut Fault) -> bool {
         let Some(patch) = fault.patch.filter(|patch| is_limit(*patch)) else {
-            return;
+            return false;
         };
         let learned = self.shared.upstreams.learned_quirks();
         let reason = if provider_error::quotes_limit(&fault.message, patch, &attempt.request.body) {
             "the refusal quotes the request"
         } else if learned.believes(&attempt.route, patch) {
-            return;
+            return false;
         } else {
             "the model has answered more, or is listed with far more"
         };
@@ -380,6 +380,7 @@ impl Failover {
             "{} refused a request as if {patch}; nothing is changed, because {reason} [{LIMIT_NOT_BELIEVED}]",
             SafeText::new(&redacted_route_name(&self.config, &attempt.route)),
         );
+        true
     }
 
     /// How many requests have failed for the client's prompt.

@@ -1,5 +1,5 @@
-//! What sessions do otherwise on a route because its provider has refused it: the contents that they
-//! leave out, and the changes that are still tried.
+//! What sessions do otherwise on a route because its provider has refused it: the contents that
+//! they leave out, and the changes that are still tried.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,8 +15,8 @@ use crate::store::{LearnedRow, Store, StoreError};
 /// The most sessions that are remembered, each on one route.
 const MAX_SESSIONS: usize = 4096;
 
-/// The prefix of the route of a session in the store. The id of the session follows on a line of its
-/// own.
+/// The prefix of the route of a session in the store. The id of the session follows on a line of
+/// its own.
 const SUBJECT: &str = "session/";
 
 /// What all sessions do otherwise. Lives as long as the process; what the sessions of earlier ones

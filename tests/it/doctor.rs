@@ -284,8 +284,8 @@ async fn a_model_that_is_not_for_chat_is_never_asked() {
     assert_eq!(report["providers"][0]["next"], next);
 }
 
-/// Promise: What the doctor has found is written even if something is still wrong, and the file says
-/// what.
+/// Promise: What the doctor has found is written even if something is still wrong, and the file
+/// says what.
 #[kit::test]
 async fn a_file_says_what_is_still_wrong() {
     let script = json!({

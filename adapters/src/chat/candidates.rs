@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::members::Members;
 use crate::quirk_patch::{ChatPatch, Parameter, QuirkPatch, SharedPatch};
 use crate::refusal::change::Change;
-use crate::refusal::{SentRequest, Suggestions, lower_number, shared};
+use crate::refusal::{RefusedRequest, Suggestions, lower_number, shared};
 
 /// The member that has the history.
 pub(crate) const HISTORY: &str = "messages";
@@ -76,6 +76,10 @@ pub(crate) fn suggested(name: &str, asked: Suggestions<'_>, quirks: &ChatQuirks)
             calls(asked, quirks)
         }
         "name" | "toolname" if asked.clue.tool.is_none() => vec![ChatPatch::ToolNames.into()],
+        "user" | "assistant" | "tool" if names_roles(asked) => {
+            let order = order(asked, quirks).into_iter().map(Change::from);
+            return order.chain(shared(name, asked)).collect();
+        }
         "role" | "roles" | "order" | "turn" | "turns" | "conversation" => {
             let order = order(asked, quirks).into_iter().map(Change::from);
             let mut changes = shared(name, asked);
@@ -85,6 +89,13 @@ pub(crate) fn suggested(name: &str, asked: Suggestions<'_>, quirks: &ChatQuirks)
         _ => return shared(name, asked),
     };
     patches.into_iter().map(Change::from).collect()
+}
+
+/// Whether the refusal speaks of several roles.
+fn names_roles(asked: Suggestions<'_>) -> bool {
+    let roles = ["user", "assistant", "tool", "system", "developer"];
+    let named = roles.iter().filter(|role| asked.text.has_word(role));
+    named.count() > 1
 }
 
 /// A lower limit, the other name of it, or none.
@@ -104,7 +115,7 @@ fn max_tokens(asked: Suggestions<'_>) -> Vec<QuirkPatch> {
     lower.into_iter().chain(others).collect()
 }
 
-fn response_format(sent: &SentRequest<'_>) -> Vec<QuirkPatch> {
+fn response_format(sent: &RefusedRequest<'_>) -> Vec<QuirkPatch> {
     let formats: &[ResponseFormat] = match sent.text("response_format", "type").as_deref() {
         Some("json_schema") => &[ResponseFormat::JsonObject, ResponseFormat::None],
         Some(_) => &[ResponseFormat::None],
@@ -214,23 +225,29 @@ fn order(asked: Suggestions<'_>, quirks: &ChatQuirks) -> Vec<QuirkPatch> {
     let mut later = roles.iter().enumerate().skip(1);
     let has_late_system = later.any(|(place, role)| is_system(role) && is_near(place));
     let ends_with_answer = roles.last().is_some_and(|role| role == "assistant");
-    let mut patches: Vec<QuirkPatch> = Vec::new();
+    // What the refusal speaks of comes first.
+    let says = |words: &[&str]| words.iter().any(|word| asked.text.has_word(word));
+    let mut patches: Vec<(bool, QuirkPatch)> = Vec::new();
     if has_late_system {
-        patches.push(ChatPatch::SystemFirst.into());
+        let is_said = says(&["system", "developer", "first", "beginning"]);
+        patches.push((is_said, ChatPatch::SystemFirst.into()));
     }
     if follows("tool", "user") && !quirks.answer_after_tool {
-        patches.push(ChatPatch::AnswerAfterTool.into());
+        patches.push((says(&["tool"]), ChatPatch::AnswerAfterTool.into()));
     }
     if follows("user", "user") && !quirks.merge_user {
-        patches.push(ChatPatch::MergeUser.into());
+        patches.push((says(&["user"]), ChatPatch::MergeUser.into()));
     }
     if ends_with_answer {
-        patches.push(SharedPatch::EndWithUser.into());
+        let is_said = says(&["last", "prefill", "assistant"]);
+        patches.push((is_said, SharedPatch::EndWithUser.into()));
     }
-    patches
+    // The sort keeps the order of those that are as likely.
+    patches.sort_by_key(|(is_said, _)| !is_said);
+    patches.into_iter().map(|(_, patch)| patch).collect()
 }
 
-fn arguments(sent: &SentRequest<'_>) -> Vec<QuirkPatch> {
+fn arguments(sent: &RefusedRequest<'_>) -> Vec<QuirkPatch> {
     let has_calls = sent
         .named(None)
         .any(|item| item.get("tool_calls").is_some());

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 /// The fields in which lists tell what a model is for, where it is asked, and what it takes and
-/// gives: a text, an object with a `name`, or a list of these, of which one has to be about prompts.
+/// gives: a text, an object with a `name`, or a list of these, of which one has to be about
+/// prompts.
 const KIND_FIELDS: [&str; 23] = [
     "/type",
     "/model_type",

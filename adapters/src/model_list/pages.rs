@@ -134,7 +134,7 @@ fn mark(value: &Value) -> Option<String> {
 /// The object around the entries of a list, without these.
 fn without_entries(body: &[u8]) -> Option<Value> {
     #[derive(Deserialize)]
-    struct Whole<'a> {
+    struct Envelope<'a> {
         #[serde(borrow, default, rename = "data")]
         _data: Option<&'a RawValue>,
         #[serde(borrow, default, rename = "models")]
@@ -142,6 +142,6 @@ fn without_entries(body: &[u8]) -> Option<Value> {
         #[serde(flatten)]
         others: Value,
     }
-    let whole: Whole<'_> = serde_json::from_slice(body).ok()?;
+    let whole: Envelope<'_> = serde_json::from_slice(body).ok()?;
     Some(whole.others)
 }

@@ -7,7 +7,7 @@ use registry::{EnumSet, SystemRole, ToolChoiceMode};
 use super::change::Change;
 use super::clue::{Clue, ClueStrength};
 use super::contents;
-use super::sent::SentRequest;
+use super::sent::RefusedRequest;
 use super::words::RefusalText;
 use crate::effort::EffortLevels;
 use crate::quirk_patch::{ModelPatch, Parameter, QuirkPatch, SharedPatch};
@@ -19,7 +19,7 @@ const MIN_MAX_OUTPUT: u64 = 256;
 #[derive(Clone, Copy)]
 pub(crate) struct Suggestions<'r> {
     pub(crate) text: &'r RefusalText<'r>,
-    pub(crate) sent: &'r SentRequest<'r>,
+    pub(crate) sent: &'r RefusedRequest<'r>,
     pub(crate) clue: &'r Clue,
 }
 
@@ -64,7 +64,7 @@ fn omit(parameter: Parameter) -> Vec<QuirkPatch> {
 }
 
 /// Without the value that was sent, then without any.
-fn tool_choice(sent: &SentRequest<'_>) -> Vec<QuirkPatch> {
+fn tool_choice(sent: &RefusedRequest<'_>) -> Vec<QuirkPatch> {
     let all = EnumSet::all();
     let mode = match sent.text("tool_choice", "type").as_deref() {
         Some("none") => ToolChoiceMode::None,
@@ -78,7 +78,7 @@ fn tool_choice(sent: &SentRequest<'_>) -> Vec<QuirkPatch> {
         .collect()
 }
 
-fn sent_effort<'a>(sent: &SentRequest<'a>) -> Option<Cow<'a, str>> {
+fn sent_effort<'a>(sent: &RefusedRequest<'a>) -> Option<Cow<'a, str>> {
     let effort = sent.text("reasoning_effort", "");
     effort.or_else(|| sent.text("reasoning", "effort"))
 }
@@ -130,7 +130,7 @@ fn other_roles(refused: &str) -> Vec<QuirkPatch> {
         .to_vec()
 }
 
-fn ends_with_user(sent: &SentRequest<'_>) -> Vec<QuirkPatch> {
+fn ends_with_user(sent: &RefusedRequest<'_>) -> Vec<QuirkPatch> {
     let last = sent.items.len().checked_sub(1);
     let is_answer = last.is_some_and(|last| sent.role(last) == "assistant");
     is_answer

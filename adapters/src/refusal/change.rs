@@ -5,7 +5,7 @@ use std::fmt;
 use registry::{ContentForm, MaxTokensField};
 use serde::{Deserialize, Serialize};
 
-use crate::quirk_patch::{ChatPatch, ModelPatch, Parameter, QuirkPatch, SharedPatch};
+use crate::quirk_patch::{ChatPatch, ModelPatch, Parameter, QuirkPatch, RelayPatch, SharedPatch};
 
 /// A change of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -109,6 +109,19 @@ impl Change {
                     QuirkPatch::Shared(SharedPatch::OmitParameter(Parameter::Stream)),
                     QuirkPatch::Chat(ChatPatch::NoCallStreaming),
                 ) => true,
+                // These add up, unless one says what the other says.
+                (
+                    QuirkPatch::Shared(SharedPatch::Schema(one)),
+                    QuirkPatch::Shared(SharedPatch::Schema(other)),
+                ) => other.difference(*one).is_empty(),
+                (
+                    QuirkPatch::Shared(SharedPatch::WithoutToolChoice(one)),
+                    QuirkPatch::Shared(SharedPatch::WithoutToolChoice(other)),
+                ) => other.difference(*one).is_empty(),
+                (
+                    QuirkPatch::Relay(RelayPatch::WithoutTools(one)),
+                    QuirkPatch::Relay(RelayPatch::WithoutTools(other)),
+                ) => other.difference(*one).is_empty(),
                 _ => one.is_same_kind(other),
             },
             (Self::Content(_) | Self::Quirk(_), _) => false,

@@ -1,6 +1,6 @@
 //! What of a request the text of a refusal names.
 
-use super::sent::SentRequest;
+use super::sent::RefusedRequest;
 use super::words::{RefusalText, plain_name};
 
 /// Something that a refusal names: a place in the history, a tool, or a name.
@@ -42,7 +42,7 @@ impl Clue {
 
 impl RefusalText<'_> {
     /// What the text names, the surest first. `history` is the name of the list of messages.
-    pub(crate) fn clues(&self, sent: &SentRequest<'_>, history: &str) -> Vec<Clue> {
+    pub(crate) fn clues(&self, sent: &RefusedRequest<'_>, history: &str) -> Vec<Clue> {
         let mut clues = Vec::new();
         for place in 0..self.words.len() {
             clues.extend(self.path_at(place, sent, history));
@@ -85,7 +85,7 @@ impl RefusalText<'_> {
 
     /// The path that begins with the word at a place: `messages[2].content`,
     /// `["body","messages",2,"content"]`, `message at index 2`, `tools.function.parameters`.
-    fn path_at(&self, place: usize, sent: &SentRequest<'_>, history: &str) -> Option<Clue> {
+    fn path_at(&self, place: usize, sent: &RefusedRequest<'_>, history: &str) -> Option<Clue> {
         let list = plain_name(self.words.get(place)?.text);
         let is_tool = matches!(
             list.as_str(),
@@ -129,7 +129,7 @@ impl RefusalText<'_> {
     }
 
     /// The tool of this name, if the word at a place is one that nobody would write otherwise.
-    fn tool_at(&self, place: usize, sent: &SentRequest<'_>) -> Option<Clue> {
+    fn tool_at(&self, place: usize, sent: &RefusedRequest<'_>) -> Option<Clue> {
         let word = self.words.get(place)?.text;
         let tool = sent.tools.iter().position(|tool| tool.name == word)?;
         (self.is_quoted(place) || word.contains(['_', '-'])).then(|| Clue {
@@ -175,7 +175,7 @@ impl RefusalText<'_> {
 /// Whether what stands between two words joins them to a path.
 fn joins_path(between: &str) -> bool {
     let has_sign = between.contains(['.', '[', ']', '/', ':', '>', '→', '»', ',']);
-    // Words with a blank between them are a sentence, unless they are a list or an arrow joins them.
+    // Words with a blank between them are a sentence, unless a list or an arrow joins them.
     let is_list = between.contains(['>', '→', '»']) || between.contains(['\'', '"', '[']);
     let is_sentence = between.contains([' ', '\n']) && !is_list;
     let is_plain = between.chars().all(|c| " .[]/:>-→»,'\"`()\\".contains(c));

@@ -1,12 +1,16 @@
 //! The changes for refused contents: tools and their schemas, images, files and audio.
 
 use registry::{EnumSet, SchemaRule};
+use serde_json::Value;
+use strum::VariantArray as _;
 
 use super::candidates::Suggestions;
 use super::change::{Change, ContentChange};
 use super::clue::ClueStrength;
+use super::words::plain_name;
 use crate::json;
 use crate::quirk_patch::{ModelPatch, QuirkPatch, SharedPatch};
+use crate::schema;
 
 /// The changes for one of the names of a clue.
 pub(super) fn suggested(name: &str, asked: Suggestions<'_>) -> Vec<Change> {
@@ -118,6 +122,46 @@ fn rules(asked: Suggestions<'_>) -> EnumSet<SchemaRule> {
     rules
 }
 
+/// The rules that the part of a schema breaks to which the path of a clue leads.
+fn rules_of_place(asked: Suggestions<'_>) -> EnumSet<SchemaRule> {
+    let Suggestions { sent, clue, .. } = asked;
+    let tool = clue.tool.and_then(|place| sent.tools.get(place));
+    let inside = clue.names.iter().position(|name| name == "parameters");
+    let (Some(tool), Some(inside)) = (tool, inside) else {
+        return EnumSet::empty();
+    };
+    let definition: Value = serde_json::from_str(tool.definition.get()).unwrap_or_default();
+    let function = definition.get("function").unwrap_or(&definition);
+    let Some(mut node) = function.get("parameters") else {
+        return EnumSet::empty();
+    };
+    let mut keyword = "";
+    for name in clue.names.iter().skip(inside + 1) {
+        let members = node.as_object().into_iter().flatten();
+        let found = members
+            .into_iter()
+            .find(|(key, _)| plain_name(key) == *name);
+        match found {
+            Some((_, value)) if value.is_object() => (node, keyword) = (value, ""),
+            _ => keyword = name,
+        }
+    }
+    let is_meant = |rule: SchemaRule| match keyword {
+        "" => true,
+        "type" => matches!(
+            rule,
+            SchemaRule::TypedProperties | SchemaRule::SingleType | SchemaRule::TypeInBranches
+        ),
+        keyword => KEYWORDS.contains(&(keyword, rule)),
+    };
+    let rules = SchemaRule::VARIANTS
+        .iter()
+        .copied()
+        .filter(|rule| is_meant(*rule));
+    let broken = rules.filter(|rule| schema::breaks(node, *rule));
+    broken.fold(EnumSet::empty(), EnumSet::with)
+}
+
 /// Weaker schemas by the keywords that are named, then a plain schema of the tool that is named,
 /// then the request without it; fewer tools where a number is named.
 fn tools(asked: Suggestions<'_>) -> Vec<Change> {
@@ -132,7 +176,10 @@ fn tools(asked: Suggestions<'_>) -> Vec<Change> {
         let most = fewer.max().and_then(|most| u16::try_from(most).ok());
         changes.extend(most.map(|most| Change::Quirk(SharedPatch::MaxTools(most).into())));
     }
-    let mut rules = rules(asked);
+    let mut rules = rules_of_place(asked);
+    if rules.is_empty() {
+        rules = self::rules(asked);
+    }
     if rules.is_empty() && matches!(asked.clue.name(), "schema" | "jsonschema" | "parameters") {
         rules = EnumSet::all();
     }

@@ -19,5 +19,5 @@ mod words;
 
 pub(crate) use self::candidates::{Suggestions, lower_number, shared};
 pub(crate) use self::clue::{Clue, ClueStrength};
-pub(crate) use self::sent::SentRequest;
+pub(crate) use self::sent::RefusedRequest;
 pub(crate) use self::words::RefusalText;

@@ -9,7 +9,7 @@ use crate::json;
 use crate::members::Members;
 
 /// A request as it was sent, unread below its parts. Made when it was refused.
-pub(crate) struct SentRequest<'a> {
+pub(crate) struct RefusedRequest<'a> {
     pub(crate) members: Members<'a>,
     /// The messages or items of the history.
     pub(crate) items: Vec<Members<'a>>,
@@ -32,7 +32,7 @@ pub(crate) struct SentImage {
     pub(crate) key: String,
 }
 
-impl<'a> SentRequest<'a> {
+impl<'a> RefusedRequest<'a> {
     /// Reads a body. The history is one of these members.
     pub(crate) fn read(body: &'a [u8], history: &str) -> Option<Self> {
         let members = Members::read(std::str::from_utf8(body).ok()?)?;

@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub(crate) struct RefusalText<'t> {
     pub(crate) text: &'t str,
-    pub(super) words: Vec<Word<'t>>,
+    pub(super) words: Vec<RefusalWord<'t>>,
 }
 
 /// The most words of a text that are looked at.
@@ -12,7 +12,7 @@ const MAX_WORDS: usize = 400;
 
 /// A name or number: ASCII letters, digits, `_`, `$`, and `-` between letters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word<'t> {
+pub(super) struct RefusalWord<'t> {
     pub(super) text: &'t str,
     pub(super) start: usize,
 }
@@ -28,7 +28,7 @@ impl<'t> RefusalText<'t> {
                 && words.len() < MAX_WORDS
                 && let Some(text) = text.get(start..end)
             {
-                words.push(Word { text, start });
+                words.push(RefusalWord { text, start });
             }
         };
         while let Some((at, c)) = chars.next() {

@@ -84,6 +84,15 @@ pub(crate) fn fit_parameters(
     fit(raw, rules, room).or(object_schema)
 }
 
+/// Whether a part of a schema breaks a rule.
+pub(crate) fn breaks(part: &Value, rule: SchemaRule) -> bool {
+    let whole = serde_json::json!({"type": "object", "properties": {"part": part}});
+    let mut fitted = whole.clone();
+    let mut room = ReferenceRoom::default();
+    apply(&mut fitted, EnumSet::empty().with(rule), &mut room);
+    fitted != whole
+}
+
 fn apply(schema: &mut Value, rules: EnumSet<SchemaRule>, room: &mut ReferenceRoom) {
     if rules.contains(SchemaRule::InlineRefs) {
         refs::inline_refs(schema, room);

@@ -1,5 +1,5 @@
-//! Looks into a refusal whose reason is not understood: the quirks that a tool loop needs are tried,
-//! those first that most of the known providers have.
+//! Looks into a refusal whose reason is not understood: the quirks that a tool loop needs are
+//! tried, those first that most of the known providers have.
 
 use std::cmp::Reverse;
 

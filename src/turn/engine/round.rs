@@ -141,7 +141,7 @@ impl Answer<'_> {
                 }
                 return Ok(());
             };
-            round.failover.drop_wrong_limit(&round.attempt, &mut fault);
+            let is_wrong = round.failover.drop_wrong_limit(&round.attempt, &mut fault);
             let provider = round.attempt.upstream.provider();
             let max_retries = provider.max_retries.min(max_retries);
             // What a failing server says may be about something else, unless it says it again.
@@ -149,7 +149,7 @@ impl Answer<'_> {
             let is_sure = !is_outage || fault.patch.is_some();
             let is_repeated = last_message.as_deref() == Some(&*fault.message);
             last_message = Some(fault.message.as_str().into());
-            let may_adapt = is_sure || is_repeated || retries >= max_retries;
+            let may_adapt = !is_wrong && (is_sure || is_repeated || retries >= max_retries);
             let has_room = changes < MAX_CHANGES && failed < MAX_FAILED_REQUESTS;
             if !round.has_content && may_adapt && has_room && self.adapt(round, &fault) {
                 changes += 1;

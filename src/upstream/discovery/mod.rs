@@ -352,8 +352,8 @@ impl Asking<'_> {
     }
 }
 
-/// Makes the address of a page of a list that of the one after it. A key goes nowhere else: of a link to
-/// another host only the query counts.
+/// Makes the address of a page of a list that of the one after it. A key goes nowhere else: of a
+/// link to another host only the query counts.
 fn turn_to(url: &mut reqwest::Url, page: &NextPage) {
     match page {
         NextPage::Parameters(pairs) => set_query(url, pairs),

@@ -426,7 +426,13 @@ async fn quirks_that_are_drawn_from_all_provider_files_are_found() {
                 found += 1;
             } else {
                 *missing
-                    .entry(format!("{} = {}", line.key, line.value))
+                    .entry(format!(
+                        "{} = {}, not {:?} ({})",
+                        line.key,
+                        line.value,
+                        file["quirks"].get(&line.key),
+                        script["refuse"]
+                    ))
                     .or_default() += 1;
             }
         }

@@ -66,7 +66,11 @@ async fn every_patch() {
                 .filter(|attempt| attempt["route"] == *route)
                 .filter_map(|attempt| name(&attempt["fault"]["patch"]))
                 .collect();
-            let told: &[&str] = if row.has_known_words { &[row.patch] } else { &[] };
+            let told: &[&str] = if row.has_known_words {
+                &[row.patch]
+            } else {
+                &[]
+            };
             assert_eq!(learned, told, "{route}");
         }
     }

@@ -119,10 +119,17 @@ impl Row {
 }
 
 pub fn rows() -> Vec<Row> {
-    [limits(), reasoning(), parameters(), messages(), media(), experiments()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        limits(),
+        reasoning(),
+        parameters(),
+        messages(),
+        media(),
+        experiments(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn limits() -> Vec<Row> {
@@ -286,7 +293,10 @@ fn experiments() -> Vec<Row> {
         row(
             "call_arguments",
             looped(&[]),
-            refuses("\"arguments\":\"", "messages[1].tool_calls[0].function.arguments: 🚫"),
+            refuses(
+                "\"arguments\":\"",
+                "messages[1].tool_calls[0].function.arguments: 🚫",
+            ),
         ),
         row(
             "content_form",
