@@ -206,38 +206,32 @@ impl Experiments {
                 first.clear();
             }
         }
-        loop {
-            let suggested = if refusal.may_be_answered() {
-                refusal.suggested(&text)
-            } else {
-                Vec::new()
-            };
-            for change in first.drain(..).chain(suggested) {
-                if self.is_useless(key, &change) {
-                    continue;
-                }
-                let before = self.trials.clone();
-                self.trials.retain(|trial| !change.replaces(&trial.change));
-                if self.trials.len() >= MAX_TRIALS {
-                    return None;
-                }
-                self.trials.push(Trial {
-                    change: change.clone(),
-                    refusal: key,
-                    text: text.clone(),
-                    places,
-                });
-                if differs(self, &change) {
-                    return Some(change);
-                }
-                self.trials = before;
+        let suggested = if refusal.may_be_answered() {
+            refusal.suggested(&text)
+        } else {
+            Vec::new()
+        };
+        for change in first.into_iter().chain(suggested) {
+            if self.is_useless(key, &change) {
+                continue;
             }
-            // Nothing answers this refusal: what led to it may have been wrong.
-            let last = self.trials.pop()?;
-            undo(&last.change);
-            self.fail(last.refusal, last.change);
-            (key, text) = (last.refusal, last.text);
+            let before = self.trials.clone();
+            self.trials.retain(|trial| !change.replaces(&trial.change));
+            if self.trials.len() >= MAX_TRIALS {
+                return None;
+            }
+            self.trials.push(Trial {
+                change: change.clone(),
+                refusal: key,
+                text: text.clone(),
+                places,
+            });
+            if differs(self, &change) {
+                return Some(change);
+            }
+            self.trials = before;
         }
+        None
     }
 
     /// Whether a refusal has come before, so that the last change did not help. One that names
