@@ -24,6 +24,7 @@ pub use self::shared::{Parameter, SharedPatch};
 pub use crate::effort::EffortLevels;
 
 mod chat;
+mod effect;
 mod model;
 mod relay;
 mod shared;

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use registry::{ContentForm, MaxTokensField};
 use serde::{Deserialize, Serialize};
 
-use crate::quirk_patch::{ChatPatch, ModelPatch, Parameter, QuirkPatch, RelayPatch, SharedPatch};
+use crate::quirk_patch::{Parameter, QuirkPatch, SharedPatch};
 
 /// A change of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -58,7 +57,7 @@ impl Change {
     /// For whom the change is remembered once it has helped.
     pub fn scope(&self) -> ChangeScope {
         match self {
-            Self::Quirk(patch) if keeps_everything(*patch) => ChangeScope::Model,
+            Self::Quirk(patch) if patch.keeps_everything() => ChangeScope::Model,
             Self::Quirk(_) => ChangeScope::Owner,
             Self::Content(_) => ChangeScope::Session,
         }
@@ -85,85 +84,9 @@ impl Change {
                 is_schema(earlier) || is_strict(earlier)
             }
             (Self::Content(C::NewestImages(_)), Self::Content(C::WithoutImage(_))) => true,
-            (Self::Quirk(one), Self::Quirk(other)) => match (one, other) {
-                (
-                    QuirkPatch::Model(ModelPatch::NoSampling),
-                    QuirkPatch::Chat(ChatPatch::MaxTemperature(_))
-                    | QuirkPatch::Shared(SharedPatch::OmitParameter(
-                        Parameter::TopP | Parameter::Temperature,
-                    )),
-                )
-                | (
-                    QuirkPatch::Chat(ChatPatch::MaxTokensField(MaxTokensField::None)),
-                    QuirkPatch::Model(ModelPatch::MaxOutput(_)),
-                )
-                | (
-                    QuirkPatch::Shared(SharedPatch::NoEffort),
-                    QuirkPatch::Model(ModelPatch::Efforts(_)),
-                )
-                | (
-                    QuirkPatch::Model(ModelPatch::NoImages),
-                    QuirkPatch::Shared(SharedPatch::NoImageUrls),
-                )
-                | (
-                    QuirkPatch::Shared(SharedPatch::OmitParameter(Parameter::Stream)),
-                    QuirkPatch::Chat(ChatPatch::NoCallStreaming),
-                ) => true,
-                // These add up, unless one says what the other says.
-                (
-                    QuirkPatch::Shared(SharedPatch::Schema(one)),
-                    QuirkPatch::Shared(SharedPatch::Schema(other)),
-                ) => other.difference(*one).is_empty(),
-                (
-                    QuirkPatch::Shared(SharedPatch::WithoutToolChoice(one)),
-                    QuirkPatch::Shared(SharedPatch::WithoutToolChoice(other)),
-                ) => other.difference(*one).is_empty(),
-                (
-                    QuirkPatch::Relay(RelayPatch::WithoutTools(one)),
-                    QuirkPatch::Relay(RelayPatch::WithoutTools(other)),
-                ) => other.difference(*one).is_empty(),
-                _ => one.is_same_kind(other),
-            },
+            (Self::Quirk(one), Self::Quirk(other)) => one.replaces(*other),
             (Self::Content(_) | Self::Quirk(_), _) => false,
         }
-    }
-}
-
-/// Whether with this patch everything is still sent that somebody has said, be it in another form.
-fn keeps_everything(patch: QuirkPatch) -> bool {
-    match patch {
-        QuirkPatch::Model(patch) => {
-            matches!(patch, ModelPatch::Window(_) | ModelPatch::MaxOutput(_))
-        }
-        QuirkPatch::Shared(patch) => match patch {
-            SharedPatch::OmitParameter(parameter) => matches!(
-                parameter,
-                Parameter::Stream
-                    | Parameter::StreamOptions
-                    | Parameter::CacheControl
-                    | Parameter::Phase
-            ),
-            SharedPatch::SystemRole(_)
-            | SharedPatch::EndWithUser
-            | SharedPatch::NoAgentMessages => true,
-            SharedPatch::NoReasoning
-            | SharedPatch::NoEffort
-            | SharedPatch::WithoutToolChoice(_)
-            | SharedPatch::NoImageUrls
-            | SharedPatch::NoFiles
-            | SharedPatch::MaxTools(_)
-            | SharedPatch::Schema(_) => false,
-        },
-        QuirkPatch::Chat(patch) => !matches!(
-            patch,
-            ChatPatch::MaxTokensField(MaxTokensField::None)
-                | ChatPatch::NoSignatures
-                | ChatPatch::NoThinkingSwitch
-                | ChatPatch::MaxTemperature(_)
-                | ChatPatch::ResponseFormat(_)
-                | ChatPatch::ContentForm(ContentForm::String)
-        ),
-        QuirkPatch::Relay(_) => false,
     }
 }
 
