@@ -133,6 +133,17 @@ row owners "of the tokens of two owners the last one counts" src/serve/guard.rs 
   's/if found.iter().any(|other| other.owner != caller.owner) {/if false {/' it \
   the_tokens_of_two_owners_in_one_request_are_refused_wherever_they_are
 
+row owners "what one owner is refused is left out for all" src/upstream/learned_quirks.rs \
+  's/ChangeScope::Owner | ChangeScope::Session => of.owner,/ChangeScope::Owner | ChangeScope::Session => "",/' it \
+  what_one_client_is_refused_is_sent_for_another
+
+row refusals "requests are changed after any refusal" adapters/src/experiments.rs \
+  's/            _ => false,/            _ => true,/' it \
+  a_refusal_that_is_not_about_the_request_is_told_at_once
+row refusals "what a session leaves out is forgotten at a restart" src/turn/session_changes.rs \
+  's/        if before.left_out != changed.left_out$/        if before.left_out != before.left_out/' it \
+  a_session_meets_a_refusal_once
+
 row access "a form without a body is taken for no form" src/serve/routes.rs \
   's/    !headers.contains_key(CONTENT_TYPE)/    true/' \
   it posts_that_need_no_preflight_are_refused

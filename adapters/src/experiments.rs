@@ -18,6 +18,8 @@ mod tests;
 
 /// The most changes that are in force at once.
 const MAX_TRIALS: usize = 8;
+/// The most bytes of a refusal that are kept with a change.
+const MAX_TEXT: usize = 1_000;
 /// The most changes that are remembered as useless.
 const MAX_FAILED: usize = 32;
 
@@ -223,7 +225,7 @@ impl Experiments {
             self.trials.push(Trial {
                 change: change.clone(),
                 refusal: key,
-                text: text.clone(),
+                text: cut(&text).into(),
                 places,
             });
             if differs(self, &change) {
@@ -261,6 +263,12 @@ impl Experiments {
         }
         self.failed.push((refusal, change));
     }
+}
+
+/// The part of a refusal that is kept.
+fn cut(text: &str) -> &str {
+    let end = text.floor_char_boundary(MAX_TEXT);
+    text.get(..end).unwrap_or_default()
 }
 
 /// Stands for a refusal, whatever numbers and ids are in it.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::{LearnedRow, Store, StoreError};
 
 /// The most sessions that are remembered, each on one route.
-const MAX_SESSIONS: usize = 4096;
+const MAX_SESSIONS: usize = 1024;
 
 /// The prefix of the route of a session in the store. The id of the session follows on a line of
 /// its own.
@@ -93,7 +93,12 @@ impl SessionChanges {
         let before = by_key.remove(&key).unwrap_or_default();
         if !changed.is_empty() {
             if by_key.len() >= MAX_SESSIONS {
-                by_key.pop_front();
+                // Who has many loses his own.
+                let own = by_key.keys().find(|(other, ..)| other == owner).cloned();
+                match own {
+                    Some(own) => by_key.remove(&own),
+                    None => by_key.pop_front().map(|(_, changed)| changed),
+                };
             }
             by_key.insert(key, changed.clone());
         }

@@ -9,10 +9,10 @@ impl QuirkPatch {
     /// form.
     pub fn keeps_everything(&self) -> bool {
         match self {
-            QuirkPatch::Model(patch) => {
+            Self::Model(patch) => {
                 matches!(patch, ModelPatch::Window(_) | ModelPatch::MaxOutput(_))
             }
-            QuirkPatch::Shared(patch) => match patch {
+            Self::Shared(patch) => match patch {
                 SharedPatch::OmitParameter(parameter) => matches!(
                     parameter,
                     Parameter::Stream
@@ -31,7 +31,7 @@ impl QuirkPatch {
                 | SharedPatch::MaxTools(_)
                 | SharedPatch::Schema(_) => false,
             },
-            QuirkPatch::Chat(patch) => !matches!(
+            Self::Chat(patch) => !matches!(
                 patch,
                 ChatPatch::MaxTokensField(MaxTokensField::None)
                     | ChatPatch::NoSignatures
@@ -40,7 +40,7 @@ impl QuirkPatch {
                     | ChatPatch::ResponseFormat(_)
                     | ChatPatch::ContentForm(ContentForm::String)
             ),
-            QuirkPatch::Relay(_) => false,
+            Self::Relay(_) => false,
         }
     }
 
@@ -48,40 +48,31 @@ impl QuirkPatch {
     pub(crate) fn replaces(self, earlier: Self) -> bool {
         match (self, earlier) {
             (
-                QuirkPatch::Model(ModelPatch::NoSampling),
-                QuirkPatch::Chat(ChatPatch::MaxTemperature(_))
-                | QuirkPatch::Shared(SharedPatch::OmitParameter(
-                    Parameter::TopP | Parameter::Temperature,
-                )),
+                Self::Model(ModelPatch::NoSampling),
+                Self::Chat(ChatPatch::MaxTemperature(_))
+                | Self::Shared(SharedPatch::OmitParameter(Parameter::TopP | Parameter::Temperature)),
             )
             | (
-                QuirkPatch::Chat(ChatPatch::MaxTokensField(MaxTokensField::None)),
-                QuirkPatch::Model(ModelPatch::MaxOutput(_)),
+                Self::Chat(ChatPatch::MaxTokensField(MaxTokensField::None)),
+                Self::Model(ModelPatch::MaxOutput(_)),
             )
+            | (Self::Shared(SharedPatch::NoEffort), Self::Model(ModelPatch::Efforts(_)))
+            | (Self::Model(ModelPatch::NoImages), Self::Shared(SharedPatch::NoImageUrls))
             | (
-                QuirkPatch::Shared(SharedPatch::NoEffort),
-                QuirkPatch::Model(ModelPatch::Efforts(_)),
-            )
-            | (
-                QuirkPatch::Model(ModelPatch::NoImages),
-                QuirkPatch::Shared(SharedPatch::NoImageUrls),
-            )
-            | (
-                QuirkPatch::Shared(SharedPatch::OmitParameter(Parameter::Stream)),
-                QuirkPatch::Chat(ChatPatch::NoCallStreaming),
+                Self::Shared(SharedPatch::OmitParameter(Parameter::Stream)),
+                Self::Chat(ChatPatch::NoCallStreaming),
             ) => true,
             // These add up, unless one says what the other says.
+            (Self::Shared(SharedPatch::Schema(one)), Self::Shared(SharedPatch::Schema(other))) => {
+                other.difference(one).is_empty()
+            }
             (
-                QuirkPatch::Shared(SharedPatch::Schema(one)),
-                QuirkPatch::Shared(SharedPatch::Schema(other)),
+                Self::Shared(SharedPatch::WithoutToolChoice(one)),
+                Self::Shared(SharedPatch::WithoutToolChoice(other)),
             ) => other.difference(one).is_empty(),
             (
-                QuirkPatch::Shared(SharedPatch::WithoutToolChoice(one)),
-                QuirkPatch::Shared(SharedPatch::WithoutToolChoice(other)),
-            ) => other.difference(one).is_empty(),
-            (
-                QuirkPatch::Relay(RelayPatch::WithoutTools(one)),
-                QuirkPatch::Relay(RelayPatch::WithoutTools(other)),
+                Self::Relay(RelayPatch::WithoutTools(one)),
+                Self::Relay(RelayPatch::WithoutTools(other)),
             ) => other.difference(one).is_empty(),
             (one, other) => one.is_same_kind(&other),
         }

@@ -267,6 +267,12 @@ fn experiments() -> Vec<Row> {
             refuses("\"stream\":true", "`stream`: 🚫"),
         ),
         row(
+            "omit_parameter stream",
+            turn(json!({})),
+            refuses("\"stream\":true", "`stream`: 🚫"),
+        )
+        .over_responses(),
+        row(
             "omit_parameter max_output_tokens",
             turn(json!({"max_output_tokens": 99})),
             refuses("max_output_tokens", "max_output_tokens: 🚫"),
