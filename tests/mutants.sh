@@ -141,7 +141,7 @@ row refusals "requests are changed after any refusal" adapters/src/experiments.r
   's/            _ => false,/            _ => true,/' it \
   a_refusal_that_is_not_about_the_request_is_told_at_once
 row refusals "what a session leaves out is forgotten at a restart" src/turn/session_changes.rs \
-  's/        if before.left_out != changed.left_out$/        if before.left_out != before.left_out/' it \
+  's/        if before.left_out != left_out$/        if before.left_out != before.left_out/' it \
   a_session_meets_a_refusal_once
 
 row access "a form without a body is taken for no form" src/serve/routes.rs \

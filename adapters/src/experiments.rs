@@ -18,6 +18,10 @@ mod tests;
 
 /// The most changes that are in force at once.
 const MAX_TRIALS: usize = 8;
+/// The most changes that are tried to encode a request with after one refusal.
+const MAX_TRIED: usize = 16;
+/// The most clues of a refusal that are followed.
+const MAX_CLUES: usize = 32;
 /// The most bytes of a refusal that are kept with a change.
 const MAX_TEXT: usize = 1_000;
 /// The most changes that are remembered as useless.
@@ -40,10 +44,9 @@ pub struct Trial {
     pub change: Change,
     /// Stands for the refusal that it may answer.
     refusal: u64,
-    /// The text of the refusal, and the places that it names.
-    #[serde(skip)]
-    text: Box<str>,
-    #[serde(skip)]
+    /// The text of the refusal.
+    text: String,
+    /// Stands for the numbers in it, such as the places of images.
     places: u64,
 }
 
@@ -80,11 +83,16 @@ impl Refusal<'_> {
 
     /// The least surely that something must be named.
     fn weakest_clue(&self) -> ClueStrength {
+        const POLICY: [&str; 4] = ["safety", "policy", "policies", "sensitive"];
+        let text = RefusalText::new(self.text());
         match self.fault.kind {
+            // It may be about what somebody has written.
+            Kind::Refused if POLICY.iter().any(|word| text.has_word(word)) => ClueStrength::Path,
             Kind::Refused => ClueStrength::Word,
             // Models may have any name.
             Kind::ModelNotFound => ClueStrength::Path,
-            _ => ClueStrength::Name,
+            // A server that fails speaks of its parts.
+            _ => ClueStrength::Quoted,
         }
     }
 
@@ -104,7 +112,10 @@ impl Refusal<'_> {
         let text = RefusalText::new(text);
         let weakest = self.weakest_clue();
         let clues = text.clues(&sent, history);
-        let clues = clues.into_iter().filter(|clue| clue.strength <= weakest);
+        let clues = clues
+            .into_iter()
+            .filter(|clue| clue.strength <= weakest)
+            .take(MAX_CLUES);
         let mut by_strength: Vec<(ClueStrength, Vec<Vec<Change>>)> = Vec::new();
         for clue in clues {
             let changes = self.changes_for(&clue, &text, &sent);
@@ -155,11 +166,14 @@ impl Experiments {
         self.trials.iter().map(|trial| &trial.change)
     }
 
-    /// The names and keys of contents in it.
+    /// The texts in it: refusals, names and keys of contents.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        let trials = self.trials.iter_mut().map(|trial| &mut trial.change);
-        let failed = self.failed.iter_mut().map(|(_, change)| change);
-        trials.chain(failed).filter_map(Change::text_mut)
+        let trials = self.trials.iter_mut().flat_map(|trial| {
+            let name = trial.change.text_mut();
+            name.into_iter().chain([&mut trial.text])
+        });
+        let failed = self.failed.iter_mut();
+        trials.chain(failed.filter_map(|(_, change)| change.text_mut()))
     }
 
     /// The contents that the session leaves out, with those that are left out on trial.
@@ -179,59 +193,61 @@ impl Experiments {
         std::mem::take(&mut self.trials)
     }
 
-    /// Takes the next change that may answer a refusal. `known` have helped before. `differs` says
-    /// whether the request comes out as another one with the changes in force; those that are
-    /// undone are told to `undo` before. None is left if this returns `None`.
+    /// Undoes the last change if the refusal that it should answer has come back. Returns it.
+    pub fn undo_useless(&mut self, refusal: &Refusal<'_>) -> Option<Change> {
+        let text = refusal.text();
+        if !self.is_same(key_of(text), places_of(text)) {
+            return None;
+        }
+        let last = self.trials.pop()?;
+        let change = last.change.clone();
+        if self.failed.len() >= MAX_FAILED {
+            self.failed.remove(0);
+        }
+        self.failed.push((last.refusal, last.change));
+        Some(change)
+    }
+
+    /// Takes the next change that may answer a refusal. `differs` says whether the request comes
+    /// out as one that was not refused before with the changes in force. None is left if this
+    /// returns `None`.
     pub fn next(
         &mut self,
         refusal: &Refusal<'_>,
-        known: &[Change],
-        mut undo: impl FnMut(&Change),
         mut differs: impl FnMut(&Self, &Change) -> bool,
     ) -> Option<Change> {
         if !refusal.may_be_answered() && refusal.fault.patch.is_none() {
             return None;
         }
-        let mut text: Box<str> = refusal.text().into();
-        let mut key = key_of(&text);
-        let places = places_of(&text);
-        let sure = refusal.fault.patch.map(Change::Quirk);
-        let mut first: Vec<Change> = sure.into_iter().chain(known.iter().cloned()).collect();
-        if self.is_same(key, places)
-            && let Some(last) = self.trials.pop()
-        {
-            undo(&last.change);
-            self.fail(last.refusal, last.change);
-            if last.refusal != key {
-                key = last.refusal;
-                text = last.text;
-                first.clear();
-            }
-        }
+        let text = refusal.text();
+        let key = key_of(text);
         let suggested = if refusal.may_be_answered() {
-            refusal.suggested(&text)
+            refusal.suggested(text)
         } else {
             Vec::new()
         };
-        for change in first.into_iter().chain(suggested) {
+        let sure = refusal.fault.patch.map(Change::Quirk);
+        let mut tried = 0;
+        for change in sure.into_iter().chain(suggested) {
             if self.is_useless(key, &change) {
                 continue;
             }
             let before = self.trials.clone();
             self.trials.retain(|trial| !change.replaces(&trial.change));
-            if self.trials.len() >= MAX_TRIALS {
-                return None;
-            }
             self.trials.push(Trial {
                 change: change.clone(),
                 refusal: key,
-                text: cut(&text).into(),
-                places,
+                text: cut(text).to_owned(),
+                places: places_of(text),
             });
-            if differs(self, &change) {
+            if self.trials.len() <= MAX_TRIALS && differs(self, &change) {
                 return Some(change);
             }
             self.trials = before;
+            tried += 1;
+            if tried >= MAX_TRIED {
+                break;
+            }
         }
         None
     }
@@ -242,7 +258,14 @@ impl Experiments {
         let Some(last) = self.trials.last() else {
             return false;
         };
-        let is_one_of_many = matches!(last.change, Change::Content(ContentChange::WithoutImage(_)));
+        let is_one_of_many = matches!(
+            last.change,
+            Change::Content(
+                ContentChange::WithoutImage(_)
+                    | ContentChange::PlainSchema(_)
+                    | ContentChange::WithoutTool(_)
+            )
+        );
         if last.refusal == key {
             return !is_one_of_many || last.places == places;
         }
@@ -255,13 +278,6 @@ impl Experiments {
                 .failed
                 .iter()
                 .any(|(refusal, failed)| *refusal == key && failed == change)
-    }
-
-    fn fail(&mut self, refusal: u64, change: Change) {
-        if self.failed.len() >= MAX_FAILED {
-            self.failed.remove(0);
-        }
-        self.failed.push((refusal, change));
     }
 }
 

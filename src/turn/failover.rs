@@ -4,10 +4,11 @@
 //! time, the best one first. `encode` builds these: it plans the turn for a route and encodes the
 //! upstream request. `adapting` answers refusals with another one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use adapters::event::Usage;
+use adapters::experiments::Experiments;
 use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, OutputPolicy, Plan, UnshortenedFrom};
@@ -18,7 +19,7 @@ use adapters::responses::assembler::AnswerParams;
 use adapters::responses::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use adapters::responses::request::TurnSource;
 use adapters::token_count;
-use adapters::turn::Turn;
+use adapters::turn::{Item, Turn};
 use registry::Route;
 use tokio::time::Instant;
 
@@ -79,6 +80,8 @@ pub(super) struct Failover {
     now: u64,
     /// Old patches are left out, see [`PatchesOf::tries_again`].
     tries_again: bool,
+    /// Hashes of the bodies that were refused in this round.
+    refused: HashSet<u64>,
 }
 
 /// How a prompt compares with that of the response that the client named.
@@ -94,6 +97,8 @@ pub(super) struct PreparedAttempt {
     pub(super) route: Route,
     /// The route without them.
     pub(super) unpatched: Route,
+    /// Old patches that would change the request and are left out of it.
+    pub(super) tried_again: Vec<QuirkPatch>,
     pub(super) upstream: Arc<Upstream>,
     /// The upstream request. Its body is emptied once content has arrived.
     pub(super) request: UpstreamRequest,
@@ -186,7 +191,11 @@ impl Failover {
                 .iter()
                 .map(Route::full_name)
                 .map(|name| {
-                    let changed = shared.session_changes.get(&ctx.owner, session, &name);
+                    let mut changed = shared.session_changes.get(&ctx.owner, session, &name);
+                    if changed.prompt != history.prompt {
+                        changed.experiments = Experiments::default();
+                        changed.prompt = history.prompt;
+                    }
                     (name, changed)
                 })
                 .collect(),
@@ -205,6 +214,7 @@ impl Failover {
             source: None,
             unkept: BTreeSet::new(),
             unshortened_from,
+            refused: HashSet::new(),
         };
         if failover.remaining.len() > 1
             && let Some(current) = failover
@@ -236,6 +246,9 @@ impl Failover {
 
     /// Takes the first route and encodes the turn for it.
     pub(super) fn first_attempt(&mut self, turn: &Turn<'_>) -> Result<PreparedAttempt, Fault> {
+        // A session that goes on after a restart begins with its history.
+        let goes_on = |item: &Item<'_>| item.kind.is_call() || item.role() == "assistant";
+        self.tries_again &= !turn.items.iter().any(goes_on);
         match self.remaining.pop_front() {
             Some(route) => self.prepare_attempt(turn, &route),
             None => Err(no_route()),

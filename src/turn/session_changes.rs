@@ -38,9 +38,18 @@ pub struct ChangedSession {
     /// The contents that it leaves out because they were refused.
     #[serde(skip_serializing_if = "LeftOut::is_empty")]
     pub left_out: LeftOut,
-    /// The changes that are tried after refusals.
+    /// The changes that are tried after refusals of a prompt.
     #[serde(skip_serializing_if = "Experiments::is_empty")]
     pub experiments: Experiments,
+    /// That prompt, see [`Caller::prompt`](super::caller::Caller::prompt). What was tried for
+    /// another one proves nothing.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub prompt: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(prompt: &u64) -> bool {
+    *prompt == 0
 }
 
 impl SessionChanges {
@@ -78,8 +87,8 @@ impl SessionChanges {
         known.cloned().unwrap_or_default()
     }
 
-    /// Replaces what a session does otherwise on a route. Contents that it leaves out beyond those
-    /// that are known are stored with the time `now`, in seconds since 1970.
+    /// Remembers what a session does otherwise on a route. Contents that it leaves out beyond those
+    /// that are known are added and stored with the time `now`, in seconds since 1970.
     pub(super) fn put(
         &self,
         owner: &Arc<str>,
@@ -91,6 +100,10 @@ impl SessionChanges {
         let key = key(owner, session, route);
         let mut by_key = self.by_key.lock();
         let before = by_key.remove(&key).unwrap_or_default();
+        // Another turn of the session may have added some meanwhile.
+        let mut changed = changed.clone();
+        changed.left_out.merge(&before.left_out);
+        let left_out = changed.left_out.clone();
         if !changed.is_empty() {
             if by_key.len() >= MAX_SESSIONS {
                 // Who has many loses his own.
@@ -100,16 +113,16 @@ impl SessionChanges {
                     None => by_key.pop_front().map(|(_, changed)| changed),
                 };
             }
-            by_key.insert(key, changed.clone());
+            by_key.insert(key, changed);
         }
         drop(by_key);
-        if before.left_out != changed.left_out
+        if before.left_out != left_out
             && let Some(store) = self.store.get()
         {
             store.put_learned(LearnedRow {
                 owner: owner.to_string(),
                 subject: format!("{SUBJECT}{route}\n{session}"),
-                changes: serde_json::to_string(&changed.left_out).unwrap_or_default(),
+                changes: serde_json::to_string(&left_out).unwrap_or_default(),
                 learned: now,
             });
         }

@@ -5,7 +5,7 @@
 //! with what the last sessions of its owner have shown of the model. So nobody's requests change
 //! what others get. The sessions of earlier processes are read from the store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -191,13 +191,10 @@ impl LearnedRatios {
     /// What is learned of the models of all owners, those that were used last first.
     pub fn list(&self) -> Vec<LearnedRatio> {
         let known = self.known.lock();
-        let mut listed: Vec<&RatioKey> = Vec::new();
-        for key in known.by_key.keys().rev() {
-            if !listed.iter().any(|other| other.has_model_of(key)) {
-                listed.push(key);
-            }
-        }
-        let learned = listed.into_iter().filter_map(|key| known.learned(key));
+        let mut seen = HashSet::new();
+        let keys = known.by_key.keys().rev();
+        let listed = keys.filter(|key| seen.insert((&key.owner, &key.provider, &key.model)));
+        let learned = listed.filter_map(|key| known.learned(key));
         learned.collect()
     }
 

@@ -53,6 +53,7 @@ struct Outcome {
 fn send(quirks: &WireQuirks, refuse: impl Fn(&Value) -> Option<Value>) -> Outcome {
     let source = TurnSource::new(request().to_string());
     let mut experiments = Experiments::default();
+    let mut refused = Vec::new();
     let mut encoded = encode(&source, quirks, &experiments);
     for requests in 1..=5 {
         let body: Value = serde_json::from_slice(&encoded.0).unwrap();
@@ -72,18 +73,15 @@ fn send(quirks: &WireQuirks, refuse: impl Fn(&Value) -> Option<Value>) -> Outcom
             body: &sent,
             quirks: &encoded.1,
         };
+        experiments.undo_useless(&refusal);
+        refused.push(sent.clone());
         let mut again = None;
-        let change = experiments.next(
-            &refusal,
-            &[],
-            |_| {},
-            |experiments, _| {
-                let encoded = encode(&source, quirks, experiments);
-                let differs = encoded.0 != sent;
-                again = Some(encoded);
-                differs
-            },
-        );
+        let change = experiments.next(&refusal, |experiments, _| {
+            let encoded = encode(&source, quirks, experiments);
+            let differs = !refused.contains(&encoded.0);
+            again = Some(encoded);
+            differs
+        });
         if change.is_none() {
             break;
         }
@@ -200,14 +198,16 @@ fn a_refused_tool_gets_a_plain_schema_and_is_left_out_at_last() {
     };
     let any_of = |body: &Value| {
         let bad = tool(body, "bad").map(|tool| tool.to_string());
-        let is_refused = bad.is_some_and(|bad| bad.contains("anyOf"));
+        let is_refused = bad.is_some_and(|bad| bad.contains("\"anyOf\""));
         is_refused.then(|| json!({"error": "函数 'bad' 的参数无效"}))
     };
     let outcome = send(&chat(), any_of);
     let plain = ContentChange::PlainSchema("bad".to_owned());
     assert_eq!(outcome.learned, [Change::Content(plain)]);
     let schema = &tool(&outcome.body, "bad").unwrap()["function"]["parameters"];
-    assert_eq!(*schema, json!({"type": "object", "properties": {"a": {}}}));
+    assert_eq!(schema["properties"], json!({"a": {}}));
+    // The model reads the whole one.
+    assert!(schema["description"].as_str().unwrap().contains("anyOf"));
     assert!(
         tool(&outcome.body, "look")
             .unwrap()
@@ -305,7 +305,7 @@ fn what_is_learned_for_all_takes_nothing_away() {
             experiments.trials.push(Trial {
                 change: change.clone(),
                 refusal: 0,
-                text: "".into(),
+                text: String::new(),
                 places: 0,
             });
             let (body, _) = encode(&source, &quirks, &experiments);

@@ -182,7 +182,7 @@ fn by_text(status: u16, lower: &str) -> Option<Kind> {
     let says = |phrases: &[&str]| contains_any(lower, phrases);
     if says(BAD_KEY) {
         Some(Kind::Authentication)
-    } else if says(FILTERED) {
+    } else if says(FILTERED) || is_about_policy(lower) {
         Some(Kind::ContentFilter)
     } else if !matches!(status, 401 | 402 | 429) && is_unknown_model(lower) {
         Some(Kind::ModelNotFound)
@@ -230,38 +230,63 @@ const FILTERED: &[&str] = &[
     "your input was flagged",
     // Gemini
     "prohibited_content",
-    // OpenAI: `flagged as potentially violating our usage policy`
-    "usage policy",
-    "usage policies",
-    "content policy",
-    "content policies",
-    "content filter",
-    "safety filter",
-    "safety system",
-    "moderation",
-    "was flagged",
-    "were flagged",
-    "been flagged",
-    "sensitive words",
-    // gateways, in the language of their users
-    "敏感词",
-    "违规",
-    "不安全内容",
-    "利用規約",
-    "コンテンツポリシー",
-    "콘텐츠 정책",
-    "이용 정책",
-    "nutzungsrichtlinien",
-    "inhaltsrichtlinien",
-    "politique d'utilisation",
-    "politique de contenu",
-    "política de contenido",
-    "políticas de uso",
-    "filtro de seguridad",
-    "filtro de contenido",
-    "политик",
-    "правила использования",
 ];
+
+/// Whether the text speaks of rules for what people may write or show. Names in quotes and with
+/// underscores, such as those of tools, say nothing of that.
+///
+/// - OpenAI: `flagged as potentially violating our usage policy`
+/// - gateways, in the language of their users
+fn is_about_policy(lower: &str) -> bool {
+    const RULES: &[&str] = &[
+        "usage policy",
+        "usage policies",
+        "content policy",
+        "content policies",
+        "content filter",
+        "safety filter",
+        "safety system",
+        "was flagged",
+        "were flagged",
+        "been flagged",
+        "moderation",
+        "sensitive words",
+        "敏感词",
+        "内容违规",
+        "违规内容",
+        "不安全内容",
+        "利用規約",
+        "コンテンツポリシー",
+        "콘텐츠 정책",
+        "이용 정책",
+        "nutzungsrichtlinien",
+        "inhaltsrichtlinien",
+        "politique d'utilisation",
+        "politique de contenu",
+        "política de contenido",
+        "políticas de uso",
+        "filtro de seguridad",
+        "filtro de contenido",
+        "политику использования",
+        "политики использования",
+        "политике использования",
+        "правила использования",
+    ];
+    const SUBJECTS: &[&str] = &["safety", "policy", "policies", "guidelines", "sensitive"];
+    const VERDICTS: &[&str] = &["violat", "not allowed", "blocked", "prohibited", "flagged"];
+    let plain = without_names(lower);
+    contains_any(&plain, RULES) || contains_any(&plain, SUBJECTS) && contains_any(&plain, VERDICTS)
+}
+
+/// The text without words in quotes or with an underscore.
+fn without_names(lower: &str) -> String {
+    let is_name = |word: &&str| {
+        let quotes = |quote: char| word.matches(quote).count() > 1;
+        word.contains('_') || ['\'', '"', '`'].into_iter().any(quotes)
+    };
+    let words = lower.split(' ').filter(|word| !is_name(word));
+    words.collect::<Vec<_>>().join(" ")
+}
 
 const BUSY: &[&str] = &[
     "overloaded",

@@ -1,6 +1,6 @@
 //! What a patch takes away, and which patches it makes needless.
 
-use registry::{ContentForm, MaxTokensField};
+use registry::{ContentForm, MaxTokensField, SystemRole};
 
 use super::{ChatPatch, ModelPatch, Parameter, QuirkPatch, RelayPatch, SharedPatch};
 
@@ -20,10 +20,12 @@ impl QuirkPatch {
                         | Parameter::CacheControl
                         | Parameter::Phase
                 ),
-                SharedPatch::SystemRole(_)
+                SharedPatch::SystemRole(SystemRole::System | SystemRole::Developer)
                 | SharedPatch::EndWithUser
                 | SharedPatch::NoAgentMessages => true,
-                SharedPatch::NoReasoning
+                // What the user says has less weight.
+                SharedPatch::SystemRole(SystemRole::User)
+                | SharedPatch::NoReasoning
                 | SharedPatch::NoEffort
                 | SharedPatch::WithoutToolChoice(_)
                 | SharedPatch::NoImageUrls
@@ -38,6 +40,8 @@ impl QuirkPatch {
                     | ChatPatch::NoThinkingSwitch
                     | ChatPatch::MaxTemperature(_)
                     | ChatPatch::ResponseFormat(_)
+                // A number that was read wrong would cut the messages of all.
+                | ChatPatch::MessageLimit(_)
                     | ChatPatch::ContentForm(ContentForm::String)
             ),
             Self::Relay(_) => false,

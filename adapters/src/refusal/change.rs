@@ -161,6 +161,25 @@ impl LeftOut {
         }
     }
 
+    /// Adds all that another turn of the session leaves out.
+    pub fn merge(&mut self, other: &Self) {
+        let tools = other.tools.iter().cloned().map(ContentChange::WithoutTool);
+        let plain = other
+            .plain_schemas
+            .iter()
+            .cloned()
+            .map(ContentChange::PlainSchema);
+        let images = other
+            .images
+            .iter()
+            .cloned()
+            .map(ContentChange::WithoutImage);
+        let newest = other.newest_images.map(ContentChange::NewestImages);
+        for change in tools.chain(plain).chain(images).chain(newest) {
+            self.add(&change);
+        }
+    }
+
     /// Whether the tool with this name is left out.
     pub(crate) fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool == name)

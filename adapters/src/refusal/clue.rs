@@ -21,7 +21,9 @@ pub(crate) struct Clue {
 pub(crate) enum ClueStrength {
     /// A path into the request.
     Path,
-    /// A name that is no ordinary word, or stands in quotes.
+    /// A name in quotes, or with signs that no word has.
+    Quoted,
+    /// Several words that are a name together, or the name of a tool.
     Name,
     /// An ordinary word.
     #[default]
@@ -132,11 +134,16 @@ impl RefusalText<'_> {
     fn tool_at(&self, place: usize, sent: &RefusedRequest<'_>) -> Option<Clue> {
         let word = self.words.get(place)?.text;
         let tool = sent.tools.iter().position(|tool| tool.name == word)?;
-        (self.is_quoted(place) || word.contains(['_', '-'])).then(|| Clue {
+        let is_quoted = self.is_quoted(place);
+        (is_quoted || word.contains(['_', '-'])).then(|| Clue {
             names: vec!["tools".to_owned()],
             item: None,
             tool: Some(tool),
-            strength: ClueStrength::Name,
+            strength: if is_quoted {
+                ClueStrength::Quoted
+            } else {
+                ClueStrength::Name
+            },
         })
     }
 
@@ -157,7 +164,9 @@ impl RefusalText<'_> {
                     && word.text.chars().any(|c| c.is_ascii_lowercase());
             // Nobody writes null but for a value.
             let is_null = word.text.eq_ignore_ascii_case("null");
-            let strength = if count > 0 || is_odd || is_null || self.is_quoted(at) {
+            let strength = if is_odd || is_null || self.is_quoted(at) && count == 0 {
+                ClueStrength::Quoted
+            } else if count > 0 {
                 ClueStrength::Name
             } else {
                 ClueStrength::Word

@@ -167,15 +167,6 @@ fn rules_of_place(asked: Suggestions<'_>) -> EnumSet<SchemaRule> {
 fn tools(asked: Suggestions<'_>) -> Vec<Change> {
     let sent = asked.sent;
     let mut changes: Vec<Change> = Vec::new();
-    let count = u64::try_from(sent.tools.len()).unwrap_or(u64::MAX);
-    if asked.clue.tool.is_none() && count > 0 {
-        let fewer = asked
-            .text
-            .numbers()
-            .filter(|number| (MIN_MAX_TOOLS..count).contains(number));
-        let most = fewer.max().and_then(|most| u16::try_from(most).ok());
-        changes.extend(most.map(|most| Change::Quirk(SharedPatch::MaxTools(most).into())));
-    }
     let mut rules = rules_of_place(asked);
     if rules.is_empty() {
         rules = self::rules(asked);
@@ -206,6 +197,15 @@ fn tools(asked: Suggestions<'_>) -> Vec<Change> {
         let name = tool.name.clone().into_owned();
         changes.push(Change::Content(ContentChange::PlainSchema(name.clone())));
         changes.push(Change::Content(ContentChange::WithoutTool(name)));
+    }
+    let count = u64::try_from(sent.tools.len()).unwrap_or(u64::MAX);
+    if asked.clue.tool.is_none() && count > 0 {
+        let fewer = asked
+            .text
+            .numbers()
+            .filter(|number| (MIN_MAX_TOOLS..count).contains(number));
+        let most = fewer.max().and_then(|most| u16::try_from(most).ok());
+        changes.extend(most.map(|most| Change::Quirk(SharedPatch::MaxTools(most).into())));
     }
     changes
 }

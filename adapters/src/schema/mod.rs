@@ -41,7 +41,7 @@ pub(crate) fn fit(
 }
 
 /// The parameters of a tool with nothing but the names and descriptions of its arguments, and their
-/// types where they are simple.
+/// types where they are simple. The model reads the whole schema in their description.
 pub(crate) fn plain_parameters(raw: &RawValue) -> String {
     let schema: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -53,7 +53,11 @@ pub(crate) fn plain_parameters(raw: &RawValue) -> String {
         (name.clone(), Value::Object(kept.collect()))
     });
     let properties: Map<String, Value> = plain.collect();
-    serde_json::json!({"type": "object", "properties": properties}).to_string()
+    let whole = format!("The arguments follow this JSON Schema: {}", raw.get());
+    let plain = serde_json::json!({
+        "type": "object", "description": whole, "properties": properties,
+    });
+    plain.to_string()
 }
 
 /// The parameters of a tool rewritten by these rules, if they have to change. The

@@ -255,10 +255,11 @@ fn ids_of_changed_outputs(turn: &BundleTurn, redacted: &BundleTurn) -> Vec<Strin
     changed.collect()
 }
 
-/// Names the descriptions of images by the keys that the images have in the redacted turn, where a
+/// Names the descriptions of images, and those that are left out, by the keys that the images have in the redacted turn, where a
 /// hash may stand in the place of each image.
 fn name_images_anew(turn: &BundleTurn, redacted: &mut BundleTurn) {
-    if redacted.state_before.image_texts.is_empty() {
+    let state = &redacted.state_before;
+    if state.image_texts.is_empty() && state.session_changes.is_empty() {
         return;
     }
     let keys = |turn: &BundleTurn| {
@@ -273,6 +274,15 @@ fn name_images_anew(turn: &BundleTurn, redacted: &mut BundleTurn) {
     let (Some(before), Some(after)) = (keys(turn), keys(redacted)) else {
         return;
     };
+    for changed in redacted.state_before.session_changes.values_mut() {
+        let tried = changed.experiments.texts_mut();
+        for text in changed.left_out.texts_mut().chain(tried) {
+            let place = before.iter().position(|key| key == text);
+            if let Some(key) = place.and_then(|place| after.get(place)) {
+                text.clone_from(key);
+            }
+        }
+    }
     let texts = &mut redacted.state_before.image_texts;
     let pairs = before.iter().zip(after);
     let named: Vec<_> = pairs

@@ -151,7 +151,7 @@ impl Answer<'_> {
             last_message = Some(fault.message.as_str().into());
             let may_adapt = !is_wrong && (is_sure || is_repeated || retries >= max_retries);
             let has_room = changes < MAX_CHANGES && failed < MAX_FAILED_REQUESTS;
-            if !round.has_content && may_adapt && has_room && self.adapt(round, &fault) {
+            if !round.has_content && may_adapt && self.adapt(round, &fault, has_room) {
                 changes += 1;
                 failed = round.failover.count_failed_request();
                 continue;
@@ -193,10 +193,9 @@ impl Answer<'_> {
     }
 
     /// Encodes the request again with a change that may answer the fault. False if there is none.
-    fn adapt(&mut self, round: &mut Round, fault: &Fault) -> bool {
-        let answered = round
-            .failover
-            .answer_refusal(self.ctx, &round.attempt, fault);
+    fn adapt(&mut self, round: &mut Round, fault: &Fault, may_send: bool) -> bool {
+        let (failover, attempt) = (&mut round.failover, &round.attempt);
+        let answered = failover.answer_refusal(self.ctx, attempt, fault, may_send);
         let Some((change, attempt)) = answered else {
             return false;
         };

@@ -2,8 +2,11 @@
 
 use adapters::experiments::Refusal;
 use adapters::fault::Fault;
+use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
-use adapters::refusal::change::Change;
+use adapters::refusal::change::{Change, ChangeScope};
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Failover, PreparedAttempt, learn_patch};
 use crate::turn::context::TurnContext;
@@ -20,22 +23,25 @@ impl Failover {
         }
     }
 
-    /// Encodes the turn again with the next change that may answer a refusal. `None` if there is
-    /// none that would change the request. What the wording of the refusal makes sure is learned
-    /// at once; other changes are once the request is answered.
+    /// Undoes the last change if the refusal has come back, and, if one more request may be sent,
+    /// encodes the turn again with the next change that may answer it. `None` if there is none
+    /// that makes it a request which was not refused before. What the wording of the refusal makes
+    /// sure is learned at once; other changes are once the request is answered.
     pub(in crate::turn) fn answer_refusal(
         &mut self,
         ctx: &TurnContext,
         attempt: &PreparedAttempt,
         fault: &Fault,
+        may_send: bool,
     ) -> Option<(Change, PreparedAttempt)> {
+        self.refused.insert(xxh3_64(&attempt.request.body));
         let route = &attempt.unpatched;
         if let Some(patch) = fault.patch.filter(|patch| is_limit(*patch)) {
             self.learn(attempt, patch, &fault.message);
         }
-        let known = self.shared.upstreams.learned_quirks();
-        let known = known.tried_again(route, self.patches_of());
-        let known: Vec<Change> = known.into_iter().map(Change::Quirk).collect();
+        if may_send && let Some(known) = self.put_back_old(ctx, attempt) {
+            return Some(known);
+        }
         let name = route.full_name();
         let mut changed = self.changed.get(&name).cloned().unwrap_or_default();
         let mut experiments = std::mem::take(&mut changed.experiments);
@@ -44,36 +50,51 @@ impl Failover {
             body: &attempt.request.body,
             quirks: &attempt.route.dialect.quirks,
         };
-        let mut undone = Vec::new();
+        if let Some(Change::Quirk(patch)) = experiments.undo_useless(&refusal) {
+            let learned = self.shared.upstreams.learned_quirks();
+            learned.unlearn(route, self.patches_of(), patch);
+        }
         let mut encoded = None;
-        let change = experiments.next(
-            &refusal,
-            &known,
-            |change| undone.push(change.clone()),
-            |experiments, change| {
-                if !self.is_believed(attempt, change) {
+        let change = may_send.then(|| {
+            experiments.next(&refusal, |experiments, change| {
+                if !self.is_believed(attempt, fault, change) {
                     return false;
                 }
                 changed.experiments = experiments.clone();
                 self.changed.insert(name.clone(), changed.clone());
                 let again = self.encode_again(ctx, route).ok();
-                encoded = again.filter(|again| again.request != attempt.request);
+                encoded = again.filter(|again| !self.is_refused(again));
                 encoded.is_some()
-            },
-        );
+            })
+        });
         changed.experiments = experiments;
-        for change in undone {
-            if let Change::Quirk(patch) = change {
-                let learned = self.shared.upstreams.learned_quirks();
-                learned.unlearn(route, self.patches_of(), patch);
-            }
-        }
         self.put_changed(name, changed);
-        let change = change?;
+        let change = change.flatten()?;
         if let Some(patch) = fault.patch.filter(|patch| Change::Quirk(*patch) == change) {
             self.learn(attempt, patch, &fault.message);
         }
         Some((change, encoded?))
+    }
+
+    fn is_refused(&self, attempt: &PreparedAttempt) -> bool {
+        self.refused.contains(&xxh3_64(&attempt.request.body))
+    }
+
+    /// Takes back the old patches that the request was sent without, if it had any: they are still
+    /// needed.
+    fn put_back_old(
+        &mut self,
+        ctx: &TurnContext,
+        attempt: &PreparedAttempt,
+    ) -> Option<(Change, PreparedAttempt)> {
+        let first = *attempt.tried_again.first()?;
+        self.tries_again = false;
+        for patch in &attempt.tried_again {
+            self.learn(attempt, *patch, "it was refused again without it");
+        }
+        let again = self.encode_again(ctx, &attempt.unpatched).ok()?;
+        let is_new = !self.is_refused(&again);
+        is_new.then_some((Change::Quirk(first), again))
     }
 
     /// Learns a patch that an answer shows to be true of its model, or forgets it.
@@ -91,15 +112,15 @@ impl Failover {
         }
     }
 
-    /// Whether a limit can be true.
-    fn is_believed(&self, attempt: &PreparedAttempt, change: &Change) -> bool {
-        match change {
-            Change::Quirk(patch) => {
-                let learned = self.shared.upstreams.learned_quirks();
-                learned.believes(&attempt.unpatched, *patch)
-            }
-            Change::Content(_) => true,
-        }
+    /// Whether a limit can be true. One that the refusal quotes from the request cannot.
+    fn is_believed(&self, attempt: &PreparedAttempt, fault: &Fault, change: &Change) -> bool {
+        let Change::Quirk(patch) = change else {
+            return true;
+        };
+        let learned = self.shared.upstreams.learned_quirks();
+        let body = &attempt.request.body;
+        learned.believes(&attempt.unpatched, *patch)
+            && !provider_error::quotes_limit(&fault.message, *patch, body)
     }
 
     fn learn(&self, attempt: &PreparedAttempt, patch: QuirkPatch, evidence: &str) {
@@ -122,6 +143,12 @@ impl Failover {
         let trials = changed.experiments.succeed();
         for trial in &trials {
             match &trial.change {
+                // A limit that no known phrase states holds for its owner alone.
+                Change::Quirk(patch) if is_limit(*patch) => {
+                    let learned = self.shared.upstreams.learned_quirks();
+                    let (of, of_owner) = (self.patches_of(), (*patch, ChangeScope::Owner));
+                    learned.learn_for(&attempt.unpatched, of, of_owner, trial.evidence());
+                }
                 Change::Quirk(patch) => self.learn(attempt, *patch, trial.evidence()),
                 Change::Content(change) => changed.left_out.add(change),
             }
@@ -129,9 +156,11 @@ impl Failover {
         if !trials.is_empty() {
             self.put_changed(name, changed);
         }
-        let learned = self.shared.upstreams.learned_quirks();
-        for patch in learned.tried_again(&attempt.unpatched, self.patches_of()) {
-            learned.unlearn(&attempt.unpatched, self.patches_of(), patch);
+        if self.tries_again {
+            let learned = self.shared.upstreams.learned_quirks();
+            for patch in &attempt.tried_again {
+                learned.unlearn(&attempt.unpatched, self.patches_of(), *patch);
+            }
         }
         trials.len()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::plan::{self, Bounds, Plan};
+use adapters::quirk_patch::QuirkPatch;
 use adapters::refusal::change::Change;
 use adapters::responses::assembler::AnswerParams;
 use adapters::responses::prompt_cache::removed_reasoning;
@@ -57,6 +58,7 @@ impl Failover {
             ..
         } = planned;
         let unpatched = unpatched.clone();
+        let tried_again = self.tried_again(turn, &unpatched, &encoded.body);
         let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
         let answer_params = AnswerParams {
             seal_reasoning: turn.controls.encrypted_reasoning
@@ -115,11 +117,35 @@ impl Failover {
             artifact_commit,
             route,
             unpatched,
+            tried_again,
         })
+    }
+
+    /// The old patches of a route that this turn does without, and with which its request would be
+    /// another one than this.
+    fn tried_again(&self, turn: &Turn<'_>, route: &Route, body: &[u8]) -> Vec<QuirkPatch> {
+        let learned = self.shared.upstreams.learned_quirks();
+        let old = learned.tried_again(route, self.patches_of()).into_iter();
+        let is_needless = |patch: &QuirkPatch| {
+            let planned = self.plan_with(turn, route, Some(*patch));
+            let with = planned.encode(turn);
+            with.is_ok_and(|with| with.encoded.body == body)
+        };
+        old.filter(|patch| !is_needless(patch)).collect()
     }
 
     /// Plans the turn for a route. Stores nothing.
     pub(super) fn plan(&self, turn: &Turn<'_>, route: &Route) -> PlannedTurn {
+        self.plan_with(turn, route, None)
+    }
+
+    /// The same with a further patch.
+    fn plan_with(
+        &self,
+        turn: &Turn<'_>,
+        route: &Route,
+        further: Option<QuirkPatch>,
+    ) -> PlannedTurn {
         let mut route = route.clone();
         let shared = &self.shared;
         let ratio = shared.bytes_per_token(&self.owner, &self.session, &route);
@@ -133,13 +159,16 @@ impl Failover {
         let ChangedSession {
             left_out,
             experiments,
+            ..
         } = changed.unwrap_or(&unchanged);
-        for change in experiments.changes() {
-            if let Change::Quirk(patch) = change {
-                let dialect = Arc::make_mut(&mut route.dialect);
-                let model = Arc::make_mut(&mut route.model);
-                wire::apply_patch(*patch, &mut dialect.quirks, model);
-            }
+        let tried = experiments.changes().filter_map(|change| match change {
+            Change::Quirk(patch) => Some(*patch),
+            Change::Content(_) => None,
+        });
+        for patch in tried.chain(further) {
+            let dialect = Arc::make_mut(&mut route.dialect);
+            let model = Arc::make_mut(&mut route.model);
+            wire::apply_patch(patch, &mut dialect.quirks, model);
         }
         let mut left_out = experiments.left_out(left_out);
         if left_out.newest_images.is_some() {

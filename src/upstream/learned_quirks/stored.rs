@@ -45,7 +45,9 @@ impl LearnedQuirks {
                 expires: None,
             });
             let key = (provider.to_owned(), model.to_owned());
-            known.entry(key).or_insert_with(Vec::new).extend(patches);
+            let all = known.entry(key).or_insert_with(Vec::new);
+            all.extend(patches);
+            all.sort_by_key(|patch| patch.learned);
         }
     }
 
