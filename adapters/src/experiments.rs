@@ -111,17 +111,15 @@ impl Refusal<'_> {
         };
         let text = RefusalText::new(text);
         let weakest = self.weakest_clue();
-        let clues = text.clues(&sent, history);
-        let clues = clues
-            .into_iter()
-            .filter(|clue| clue.strength <= weakest)
-            .take(MAX_CLUES);
+        let clues = text.clues(&sent, history).into_iter();
+        let clues = clues.filter(|clue| clue.strength <= weakest);
         let mut by_strength: Vec<(ClueStrength, Vec<Vec<Change>>)> = Vec::new();
-        for clue in clues {
-            let changes = self.changes_for(&clue, &text, &sent);
+        let followed = clues.map(|clue| (clue.strength, self.changes_for(&clue, &text, &sent)));
+        let followed = followed.filter(|(_, changes)| !changes.is_empty());
+        for (strength, changes) in followed.take(MAX_CLUES) {
             match by_strength.last_mut() {
-                Some((strength, lists)) if *strength == clue.strength => lists.push(changes),
-                _ => by_strength.push((clue.strength, vec![changes])),
+                Some((last, lists)) if *last == strength => lists.push(changes),
+                _ => by_strength.push((strength, vec![changes])),
             }
         }
         let mut all: Vec<Change> = Vec::new();

@@ -205,9 +205,9 @@ impl LearnedQuirks {
             && listed.is_none_or(|listed| u64::from(tokens) >= listed / MIN_PART_OF_LISTED)
     }
 
-    /// Adds a patch for the model of a route, for all or for the owner alone, by what it takes away.
-    /// It is applied after the earlier ones, so it wins where they contradict it. Returns `false`
-    /// if it is already the latest of its kind.
+    /// Adds a patch for the model of a route, for all or for the owner alone, by what it takes
+    /// away. It is applied after the earlier ones, so it wins where they contradict it. Returns
+    /// `false` if it is already the latest of its kind.
     pub fn learn(
         &self,
         route: &Route,

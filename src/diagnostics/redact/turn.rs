@@ -255,8 +255,8 @@ fn ids_of_changed_outputs(turn: &BundleTurn, redacted: &BundleTurn) -> Vec<Strin
     changed.collect()
 }
 
-/// Names the descriptions of images, and those that are left out, by the keys that the images have in the redacted turn, where a
-/// hash may stand in the place of each image.
+/// Names the descriptions of images, and those that are left out, by the keys that the images have
+/// in the redacted turn, where a hash may stand in the place of each image.
 fn name_images_anew(turn: &BundleTurn, redacted: &mut BundleTurn) {
     let state = &redacted.state_before;
     if state.image_texts.is_empty() && state.session_changes.is_empty() {
