@@ -2,7 +2,7 @@
 //!
 //! A refused request is sent again with the first change that makes it another one. If the same
 //! refusal comes back, the change is undone and the next one tried; another refusal is progress.
-//! What was tried when the request is answered has helped.
+//! The changes that are in force when the request is answered have helped.
 
 use registry::WireQuirks;
 use serde::{Deserialize, Serialize};
@@ -103,13 +103,13 @@ impl Refusal<'_> {
         }
     }
 
-    /// The changes that a text suggests, the best first.
-    fn suggested(&self, text: &str) -> Vec<Change> {
+    /// The changes that its text suggests, the best first.
+    fn suggested(&self) -> Vec<Change> {
         let history = wire::history_member(self.quirks);
         let Some(sent) = RefusedRequest::read(self.body, history) else {
             return Vec::new();
         };
-        let text = RefusalText::new(text);
+        let text = RefusalText::new(self.text());
         let weakest = self.weakest_clue();
         let clues = text.clues(&sent, history).into_iter();
         let clues = clues.filter(|clue| clue.strength <= weakest);
@@ -220,7 +220,7 @@ impl Experiments {
         let text = refusal.text();
         let key = key_of(text);
         let suggested = if refusal.may_be_answered() {
-            refusal.suggested(text)
+            refusal.suggested()
         } else {
             Vec::new()
         };
@@ -285,7 +285,8 @@ fn cut(text: &str) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// Stands for a refusal, whatever numbers and ids are in it.
+/// Stands for a refusal, whatever numbers are in it: `messages[3] is too long` and
+/// `messages[7] is too long` have the same key.
 fn key_of(text: &str) -> u64 {
     xxh3_64(RefusalText::new(text).letters().as_bytes())
 }

@@ -106,7 +106,7 @@ impl SessionChanges {
         let left_out = changed.left_out.clone();
         if !changed.is_empty() {
             if by_key.len() >= MAX_SESSIONS {
-                // Who has many loses his own.
+                // The same owner's oldest session goes first, so that nobody else's does.
                 let own = by_key.keys().find(|(other, ..)| other == owner).cloned();
                 match own {
                     Some(own) => by_key.remove(&own),

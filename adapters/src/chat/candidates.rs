@@ -4,7 +4,6 @@ use registry::{
     CallArguments, CallContent, CallIds, ChatQuirks, ContentForm, MaxTokensField,
     ReasoningRequired, ResponseFormat,
 };
-
 use serde_json::value::RawValue;
 
 use crate::members::Members;

@@ -2,7 +2,6 @@
 //! lose least first.
 
 use registry::{EnumSet, RelayQuirks, RelayToolKind, ResponseFormat};
-
 use serde_json::value::RawValue;
 
 use crate::quirk_patch::{Parameter, QuirkPatch, RelayPatch, SharedPatch};

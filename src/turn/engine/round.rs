@@ -123,7 +123,7 @@ impl Answer<'_> {
         let max_retries = request_budget::max_retries(failed_before, self.ctx.caller.codex);
         let mut failed = failed_before;
         let (mut retries, mut changes) = (0, 0);
-        let mut is_again = false;
+        let mut is_later_attempt = false;
         let mut last_message: Option<Box<str>> = None;
         // Boxed to keep this rarely used fault out of every stream's future size.
         let mut earlier_fault: Option<Box<Fault>> = None;
@@ -131,25 +131,26 @@ impl Answer<'_> {
             round.has_another_key = false;
             (round.key, round.is_answered) = (None, false);
             match &mut round.hidden {
-                Some(hidden) => hidden.assembler.begin_attempt(is_again),
-                None => self.assembler.begin_attempt(is_again),
+                Some(hidden) => hidden.assembler.begin_attempt(is_later_attempt),
+                None => self.assembler.begin_attempt(is_later_attempt),
             }
-            is_again = true;
+            is_later_attempt = true;
             let Err(mut fault) = self.run_attempt(round).await else {
                 if failed > 0 {
                     round.failover.forget_failed_requests();
                 }
                 return Ok(());
             };
-            let is_wrong = round.failover.drop_wrong_limit(&round.attempt, &mut fault);
+            let is_limit_refuted = round.failover.drop_wrong_limit(&round.attempt, &mut fault);
             let provider = round.attempt.upstream.provider();
             let max_retries = provider.max_retries.min(max_retries);
             // What a failing server says may be about something else, unless it says it again.
             let is_outage = matches!(fault.kind, Kind::Unavailable | Kind::Overloaded);
-            let is_sure = !is_outage || fault.patch.is_some();
-            let is_repeated = last_message.as_deref() == Some(&*fault.message);
+            let is_about_request = !is_outage || fault.patch.is_some();
+            let says_the_same = last_message.as_deref() == Some(&*fault.message);
             last_message = Some(fault.message.as_str().into());
-            let may_adapt = !is_wrong && (is_sure || is_repeated || retries >= max_retries);
+            let may_adapt =
+                !is_limit_refuted && (is_about_request || says_the_same || retries >= max_retries);
             let has_room = changes < MAX_CHANGES && failed < MAX_FAILED_REQUESTS;
             if !round.has_content && may_adapt && self.adapt(round, &fault, has_room) {
                 changes += 1;

@@ -5,7 +5,6 @@ use adapters::fault::Fault;
 use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
 use adapters::refusal::change::{Change, ChangeScope};
-
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Failover, PreparedAttempt, learn_patch};
