@@ -391,11 +391,7 @@ fn a_compaction_gets_no_more_than_the_turns_did() {
 
 #[test]
 fn a_small_output_is_sent_unchanged() {
-    for text in [
-        "ok",
-        "\r\n\t\u{0}\u{1f980} \"\\\n\n",
-        &"潮".repeat(4_000),
-    ] {
+    for text in ["ok", "\r\n\t\u{0}\u{1f980} \"\\\n\n", &"潮".repeat(4_000)] {
         for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
             let sent = answer(&round(1, &json!(text)), &bounds(WINDOW, outputs));
             assert_eq!(sent.results(), [text]);
