@@ -1,5 +1,7 @@
 //! Suggestions for misspelt names.
 
+use std::collections::HashSet;
+
 /// Nothing is similar to a longer word, in bytes: to compare takes its length times that of every
 /// known word.
 const MAX_WORD: usize = 200;
@@ -10,7 +12,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     similar(word, known).into_iter().next()
 }
 
-/// All similar words, the most similar first; equally similar words keep their order.
+/// All similar words, each once, the most similar first; equally similar words keep their order.
 pub fn similar<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     if word.len() > MAX_WORD {
         return Vec::new();
@@ -28,9 +30,11 @@ pub fn similar<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
         })
         .collect();
     matches.sort_by_key(|(distance, _)| *distance);
+    let mut seen = HashSet::new();
     matches
         .into_iter()
         .map(|(_, candidate)| candidate)
+        .filter(|candidate| seen.insert(*candidate))
         .collect()
 }
 
@@ -55,6 +59,13 @@ mod tests {
         assert_eq!(one_of(&["a"]), "a");
         assert_eq!(one_of(&["a", "b"]), "a or b");
         assert_eq!(one_of(&["a", "b", "c"]), "a, b or c");
+    }
+
+    #[test]
+    fn no_word_is_suggested_twice() {
+        // Two providers have the model.
+        let known = ["kimi-k3", "kimi-k2.6", "kimi-k3"];
+        assert_eq!(similar("kimi-k4", known), ["kimi-k3", "kimi-k2.6"]);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 use toml::{Table, Value};
 
-use crate::chat_quirks::{ChatQuirks, ReasoningReplay, ReasoningRequired, SystemPlace};
+use crate::chat_quirks::{
+    ChatQuirks, ReasoningControl, ReasoningReplay, ReasoningRequired, SystemPlace,
+};
 use crate::enum_set::EnumSet;
 use crate::relay_quirks::RelayQuirks;
 use crate::serde_names::serde_names;
@@ -97,6 +99,14 @@ impl WireQuirks {
         match self {
             Self::Chat(quirks) => quirks.wants_baggage(),
             Self::Responses(quirks) => quirks.wants_baggage(),
+        }
+    }
+
+    /// Whether a reasoning level can be requested.
+    pub fn controls_reasoning(&self) -> bool {
+        match self {
+            Self::Chat(quirks) => quirks.reasoning_control != ReasoningControl::None,
+            Self::Responses(_) => true,
         }
     }
 

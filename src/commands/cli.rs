@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ColorChoice, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use bundle::{BundleCommand, SelectArgs};
@@ -19,6 +19,7 @@ mod bundle;
 mod codex;
 mod doctor;
 mod examples;
+mod groups;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -38,8 +39,8 @@ pub const EXIT_REPLAY_FAILED: u8 = 70;
 /// Exit code for a file that is not a bundle or cannot be replayed; `EX_DATAERR` of sysexits.
 pub const EXIT_BAD_FILE: u8 = 65;
 
-/// Exit code for an invalid configuration or command line; `EX_USAGE` of sysexits.
-pub const EXIT_BAD_USAGE: u8 = 64;
+/// Exit code for an invalid configuration or command line, as of most programs.
+pub const EXIT_BAD_USAGE: u8 = 2;
 
 /// A local server that lets Codex and OpenAI SDKs use the models of other providers
 ///
@@ -66,6 +67,13 @@ pub struct Cli {
     pub command: Option<CliCommand>,
 }
 
+impl Cli {
+    /// The program's command as people see it: its help shows the commands in groups.
+    pub fn grouped() -> clap::Command {
+        groups::grouped(Self::command())
+    }
+}
+
 /// The commands of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Subcommand)]
 pub enum CliCommand {
@@ -75,7 +83,11 @@ pub enum CliCommand {
     Serve,
     /// Check the configuration and print the settings, providers and models in use
     #[command(after_help = examples::CHECK)]
-    Check,
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the JSON schema of the configuration file, with which editors complete and check it
     #[command(after_help = examples::SCHEMA)]
     Schema {

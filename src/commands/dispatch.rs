@@ -6,7 +6,7 @@ use std::panic;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -44,7 +44,7 @@ pub fn run_program() -> ExitCode {
     }
     let color = commands::color_of(std::env::args_os().skip(1));
     commands::set_color(color);
-    let parsed = Cli::command().color(color).try_get_matches();
+    let parsed = Cli::grouped().color(color).try_get_matches();
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -96,9 +96,13 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 /// Runs a command and returns its exit code.
 fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
     match command {
-        CliCommand::Check => {
+        CliCommand::Check { json } => {
             let config = commands::load_for_check(&inputs)?;
-            print_labelled(&config::report::report(&config))?;
+            if json {
+                commands::print_json(&config::report::json_report(&config))?;
+            } else {
+                print_labelled(&config::report::report(&config))?;
+            }
         }
         CliCommand::Schema { provider } => {
             let schema = if provider {
@@ -204,9 +208,16 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             let config = load_without_keys(&inputs)?;
             return block_on(commands::store::run(&config, command));
         }
-        CliCommand::Clients(ClientsCommand::Add { name }) => {
-            print_text(&commands::clients::add(&name)?)?;
-        }
+        CliCommand::Clients(command) => match command {
+            ClientsCommand::Add { name } => print_text(&commands::clients::add(&name)?)?,
+            ClientsCommand::List { json } => {
+                commands::clients::list(&load_without_keys(&inputs)?, json)?;
+            }
+            ClientsCommand::Remove { name } => {
+                let config = load_without_keys(&inputs)?;
+                print_text(&commands::clients::remove(&config, &name)?)?;
+            }
+        },
         CliCommand::Mcp => {
             let config = load_without_keys(&inputs)?;
             block_on(commands::mcp::serve(config))?;

@@ -14,9 +14,15 @@ pub const MAX_ERRORS: usize = 20;
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// Made of at least one mistake.
+    /// Made of at least one mistake. One that was found twice is told once.
     pub(super) fn new(errors: Vec<ConfigError>) -> Self {
-        Self(errors)
+        let mut once: Vec<ConfigError> = Vec::with_capacity(errors.len());
+        for error in errors {
+            if !once.contains(&error) {
+                once.push(error);
+            }
+        }
+        Self(once)
     }
 
     /// The mistakes, one line each.

@@ -2,11 +2,15 @@
 //! with this configuration would have. It never contains a key.
 
 use adapters::plan::OutputPolicy;
-use registry::Provider;
+use registry::{Provider, Registry};
 
 use super::search::{ConfiguredSearchEngine, SearchMode};
 use super::{ArtifactMode, CaptureMode, ClientLimits, Config};
 use crate::log::labelled;
+
+mod json;
+
+pub use json::json_report;
 
 /// The width of the column with the labels, in characters.
 const LABEL_WIDTH: usize = 9;
@@ -209,7 +213,7 @@ fn routing_rows(config: &Config) -> Rows {
     let registry = &config.registry;
     let mut rows = Rows::new();
     for (alias, target) in &registry.aliases {
-        rows.push(("alias", format!("{alias} = {target}")));
+        rows.push(("alias", format!("{alias} = {}", led(registry, target))));
     }
     for (of, others) in &registry.fallbacks {
         let of = match of.as_str() {
@@ -219,8 +223,40 @@ fn routing_rows(config: &Config) -> Rows {
         rows.push(("fallback", format!("{of} -> {}", others.join(", "))));
     }
     if let Some(model) = &registry.default_model {
-        let text = format!("{model} (for names of Codex's own models that no provider has)");
+        let model = led(registry, model);
+        let text = format!("{model}, for names of Codex's own models that no provider has");
         rows.push(("default", text));
     }
     rows
+}
+
+/// Where the name of a model leads, as `provider/model`, and whether the provider is known to have
+/// that model. The route is absent if the name leads nowhere.
+fn lead(registry: &Registry, name: &str) -> (Option<String>, bool) {
+    match registry.resolve(name, false) {
+        Ok(route) => {
+            let provider = &route.provider;
+            let is_listed = provider.model(&route.model.id).is_some();
+            (Some(route.full_name()), is_listed)
+        }
+        Err(_) => (None, false),
+    }
+}
+
+/// A name with where it leads, if the name does not say so, and whether that is certain.
+fn led(registry: &Registry, name: &str) -> String {
+    let (route, is_listed) = lead(registry, name);
+    let Some(route) = route else {
+        return name.to_owned();
+    };
+    let shown = if route == name {
+        route
+    } else {
+        format!("{name} -> {route}")
+    };
+    if is_listed {
+        shown
+    } else {
+        format!("{shown} (passed on: the provider's file does not list it)")
+    }
 }

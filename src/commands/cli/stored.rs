@@ -175,6 +175,19 @@ pub enum ClientsCommand {
         /// The name of the client, which owns what it stores
         name: String,
     },
+    /// List the clients of the configuration, with their limits
+    #[command(after_help = examples::CLIENTS_LIST)]
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a client out of the configuration file, so that its token is no longer accepted
+    #[command(after_help = examples::CLIENTS_REMOVE)]
+    Remove {
+        /// The name of the client
+        name: String,
+    },
 }
 
 /// `respondent store`: the database in the data directory.

@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 use super::*;
@@ -78,7 +77,7 @@ fn flags_go_before_or_after_the_command() {
     ] {
         let cli = parse(line);
         assert_eq!(cli.flags.listen.as_deref(), Some("[::1]:1"));
-        assert_eq!(cli.command, Some(CliCommand::Check));
+        assert_eq!(cli.command, Some(CliCommand::Check { json: false }));
     }
 }
 

@@ -10,17 +10,20 @@ use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Context;
 
+use super::invocation::{Invocation, typed_program};
 use super::print_error;
 use super::progress::Progress;
 use crate::codex::agents::{CodexAgents, of_user};
 use crate::codex::catalog::{self, CatalogError};
 use crate::codex::home::CodexHome;
+use crate::codex::sessions;
 use crate::codex::settings::{CodexSearch, CodexSettings, CodexToken, STANDALONE_SEARCH};
-use crate::config::{ArtifactMode, Config, Inputs, TOKEN_VARIABLE};
+use crate::config::{ArtifactMode, Config, Flags, Inputs, TOKEN_VARIABLE};
 use models::ServedModels;
 use server::LocalServer;
 
@@ -59,11 +62,50 @@ pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyho
     };
     drop(progress);
     let progress = Progress::begin("Starting the server");
+    let flags = inputs.flags.clone();
+    let began = SystemTime::now();
     let server = LocalServer::find_or_start(inputs, config).await?;
     drop(progress);
+    let is_exec = options.args.iter().any(|argument| argument == "exec");
     let ended = run(&server, prompts.as_deref(), has_search, options).await;
+    if std::io::stderr().is_terminal() {
+        match &ended {
+            Ok(code) if is_exec && *code != 0 => print_error(no_repository().unwrap_or_default()),
+            Ok(_) => print_error(&resume_hint(&server, &flags, began).unwrap_or_default()),
+            Err(_) => {}
+        }
+    }
     server.stop().await;
     ended
+}
+
+/// How to go on with the session that has just ended: Codex's own hint leads to OpenAI's models.
+/// `None` if there was no session of a person.
+fn resume_hint(server: &LocalServer, flags: &Flags, began: SystemTime) -> Option<String> {
+    let home = CodexHome::find(|name| std::env::var_os(name))?;
+    let working = std::env::current_dir().unwrap_or_default();
+    let id = sessions::newest(&home, began, &working)?;
+    let invocation = Invocation {
+        program: &typed_program(),
+        flags,
+        config: server.config(),
+        address: server.config().server.listen,
+    };
+    let command = invocation.command(&format!("run codex resume {id}"));
+    Some(format!(
+        "Respondent: to go on with this session, run\n  {command}\n"
+    ))
+}
+
+/// What to do about a `codex exec` that failed outside a Git repository, where Codex refuses to
+/// run; `None` inside one.
+fn no_repository() -> Option<&'static str> {
+    let working = std::env::current_dir().ok()?;
+    let is_repository = |folder: &Path| folder.join(".git").exists();
+    (!working.ancestors().any(is_repository)).then_some(
+        "Respondent: this folder is in no Git repository, where `codex exec` runs only with \
+         --skip-git-repo-check.\n",
+    )
 }
 
 /// Runs Codex on a server. `prompts` is the output of `codex debug models`; without it Codex asks

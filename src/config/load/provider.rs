@@ -160,10 +160,36 @@ impl ConfigLoader<'_> {
             Ok(weights) => provider.key_weights = weights,
             Err(why) => return self.fail(table.error("key_weights", &why)),
         }
+        if overrides.contains_key("models") {
+            self.warn_of_idle_levels(&provider);
+        }
         if table.spec.api_key.is_some() {
             self.warn_if_readable(table.file.path.as_deref());
         }
         self.enable(provider, keys);
+    }
+
+    /// Warns of models whose reasoning levels a client is offered, although no level is sent.
+    fn warn_of_idle_levels(&mut self, provider: &Provider) {
+        let is_idle = |model: &&Arc<registry::Model>| {
+            let quirks = &provider.dialect_for(&model.id).quirks;
+            !model.reasoning.is_empty() && !quirks.controls_reasoning()
+        };
+        let idle: Vec<&str> = provider
+            .models
+            .iter()
+            .filter(is_idle)
+            .map(|model| model.id.as_str())
+            .collect();
+        if idle.is_empty() {
+            return;
+        }
+        let (id, models) = (&provider.id, idle.join(", "));
+        self.warn(format!(
+            "provider `{id}`: the reasoning levels of {models} change nothing, because \
+             reasoning_control is \"none\"; set it in the quirks, such as \"effort\", or remove the \
+             levels"
+        ));
     }
 
     /// The keys of a provider: the configured ones, or those in the variable that is usual for a

@@ -507,6 +507,25 @@ fn invalid_values_are_refused() {
     assert!(inputs.error().contains("twice"));
 }
 
+#[test]
+fn reasoning_levels_that_are_never_sent_are_a_warning() {
+    let warnings = |more: &str| {
+        let lab = "[providers.lab]\nbase_url = \"https://x/v1\"\nkey_required = false\n";
+        TestInputs::new(&format!("{lab}{more}")).config().warnings
+    };
+    let levels = "models = [{ id = \"a\" }, { id = \"b\", reasoning = [\"low\"] }]\n";
+    let warned = warnings(levels);
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].contains("the reasoning levels of b change nothing"));
+    for more in [
+        format!("{levels}quirks = {{ reasoning_control = \"effort\" }}"),
+        format!("{levels}wire = \"responses\""),
+        "models = [{ id = \"a\" }]".to_owned(),
+    ] {
+        assert_eq!(warnings(&more), [String::new(); 0], "{more}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_secret_file_that_others_can_read_is_a_warning() {

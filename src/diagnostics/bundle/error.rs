@@ -10,8 +10,8 @@ use crate::log::SafeText;
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The file cannot be opened or read.
-    #[error("the file cannot be read")]
-    Unreadable(#[source] io::Error),
+    #[error("the file cannot be read: {0}")]
+    Unreadable(io::Error),
     /// The path is a folder, a pipe or a device.
     #[error("this is not a regular file: name a file that `respondent bundle create` wrote")]
     NotAFile,

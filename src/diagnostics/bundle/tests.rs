@@ -171,7 +171,10 @@ fn what_is_no_file_is_not_opened() {
             "this is not a regular file: name a file that `respondent bundle create` wrote";
         assert_eq!(read(name), message, "{name}");
     }
-    assert_eq!(read("missing"), "the file cannot be read");
+    assert_eq!(
+        read("missing"),
+        "the file cannot be read: No such file or directory (os error 2)"
+    );
     std::fs::write(path("bundle"), valid()).unwrap();
     assert!(Bundle::read(&path("bundle")).unwrap() == sample::bundle(1));
 }

@@ -22,13 +22,15 @@ if command == "test --workspace":
     # It would take minutes, and .ci/run has done it.
     if f"cargo {command}" not in (repository / ".ci/run").read_text():
         sys.exit(".ci/run does not run this command")
-elif command not in ("install --locked --path .", "run --release"):
+elif command not in ("install --locked --path .", "run --release", "uninstall respondent"):
     sys.exit(f"cargo {command}: the tests do not know this command")
 elif cargo:
     os.chdir(repository)
     os.execv(cargo, [cargo, *sys.argv[1:]])
 elif command == "run --release":
     os.execv(proxy, [proxy])
+elif command == "uninstall respondent":
+    (Path.home() / ".cargo/bin" / package["name"]).unlink()
 elif not (repository / "Cargo.lock").exists():
     sys.exit("there is no Cargo.lock")
 else:

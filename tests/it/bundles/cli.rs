@@ -409,7 +409,7 @@ async fn a_file_that_is_no_bundle_is_refused() {
         "replay",
         "bundle show",
     ] {
-        assert_eq!(run_in(folder, &setup, usage).await.code, 64, "{usage}");
+        assert_eq!(run_in(folder, &setup, usage).await.code, 2, "{usage}");
     }
 }
 

@@ -133,7 +133,7 @@ impl RecordingProxy {
             } else {
                 let output = format!("{out}{err}{}", self.proxy.log());
                 assert!(!output.contains("panicked"), "{output}");
-                assert!(code != 64 && begun.elapsed() < TIMEOUT, "{output}");
+                assert!(code != 2 && begun.elapsed() < TIMEOUT, "{output}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
