@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Packs a program that is built already as a Python wheel and, where there is dpkg-dev, as a Debian package.
+# Packs a program that is built already: as an archive, as an npm package, as a Python wheel and, where there is
+# dpkg-dev, as a Debian package. index.sh then makes what the platforms share.
 #
 #   packaging/build.sh [PROGRAM [FOLDER]]
 #
@@ -7,10 +8,11 @@
 #   FOLDER    where the packages go, by default `packages` in the target folder; older ones in it are deleted
 #
 # Nothing is compiled: the tools that do so for a Rust program (maturin, cargo-deb) must be compiled themselves, or
-# call cargo. The wheel is made by hatchling and tagged by auditwheel, and the other package by dpkg-deb, all of which
-# take files as they are. It needs cargo, whose crates have the licences that the packages carry.
+# call cargo. The wheel is made by hatchling and tagged by auditwheel, the Debian package by dpkg-deb and the others by
+# tar, all of which take files as they are. It needs cargo, whose crates have the licences that the packages carry.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. packaging/common.sh
 
 target=${CARGO_TARGET_DIR:-target}
 program=$(realpath "${1:-$target/dist/respondent}")
@@ -19,12 +21,12 @@ version=$("$program" --version | cut -d' ' -f2)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The same program gives the same packages.
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct || date +%s)
-export SOURCE_DATE_EPOCH
+# The platform in the words of npm.
+os=$(uname -s | tr '[:upper:]' '[:lower:]')
+cpu=$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
 
 mkdir -p "$packages"
-rm -f "$packages"/respondent[-_]*.{whl,deb}
+rm -f "$packages"/respondent[-_.]*{whl,deb,tar.gz,tgz,rb} "$packages"/{install.sh,SHA256SUMS}
 packaging/licences.py >"$work/third-party-licences"
 
 # quietly COMMAND...: shows what a command prints only if it fails
@@ -49,26 +51,58 @@ wheel() {
   esac
 }
 
-deb() {
-  local stage=$work/debian/respondent architecture libraries doc
-  architecture=$(dpkg --print-architecture)
-  doc=$stage/usr/share/doc/respondent
-  mkdir -p "$stage/DEBIAN" "$doc/examples"
-  install -D -m 755 "$program" "$stage/usr/bin/respondent"
-  install -D -m 644 packaging/systemd/respondent.service "$stage/usr/lib/systemd/user/respondent.service"
-  install -m 644 packaging/debian/copyright "$work/third-party-licences" "$doc"
-  install -m 644 proxy-config.example.toml "$doc/examples"
-  gzip -9 -n <CHANGELOG.md >"$doc/changelog.gz"
-
-  # The manual pages and the completions as the program itself makes them, in an empty home.
+# prefix FOLDER: what an installation has: the program and, as the program itself makes them in an empty home, the
+# manual pages and the completions
+prefix() {
+  local share=$1/share
+  mkdir -p "$1/bin" "$share/doc/respondent/examples"
+  install -m 755 "$program" "$1/bin/respondent"
+  install -m 644 "$work/third-party-licences" "$share/doc/respondent"
+  install -m 644 proxy-config.example.toml "$share/doc/respondent/examples"
   (
     export HOME=$work/home
-    "$program" man "$stage/usr/share/man/man1" >/dev/null
-    gzip -9 -n "$stage"/usr/share/man/man1/*
+    "$program" man "$share/man/man1" >/dev/null
+    gzip -9 -n "$share"/man/man1/*
     shell bash bash-completion/completions/respondent
     shell zsh zsh/vendor-completions/_respondent
     shell fish fish/vendor_completions.d/respondent.fish
   )
+}
+
+# shell NAME FILE: writes the completions of a shell to a file of `share`
+shell() {
+  mkdir -p "$(dirname "$share/$2")"
+  "$program" completions "$1" >"$share/$2"
+}
+
+tarball() {
+  local name=respondent-$version-$os-$cpu
+  prefix "$work/$name"
+  cp LICENSE-* CHANGELOG.md "$work/$name/share/doc/respondent"
+  archive "$work" "$name" "$packages/$name.tar.gz"
+}
+
+npm() {
+  local stage=$work/npm/package
+  mkdir -p "$stage/bin"
+  sed -e "s/@VERSION@/$version/; s/@OS@/$os/; s/@CPU@/$cpu/" packaging/npm/platform.json >"$stage/package.json"
+  # What does not run on Linux has no libc in the sense of npm.
+  [ "$os" = linux ] || sed -i.old '/"libc"/,/\]/d' "$stage/package.json"
+  rm -f "$stage"/*.old
+  cp LICENSE-* "$work/third-party-licences" "$stage"
+  install -m 755 "$program" "$stage/bin/respondent"
+  archive "$work/npm" package "$packages/respondent-npm-$os-$cpu-$version.tgz"
+}
+
+deb() {
+  local stage=$work/debian/respondent architecture libraries doc
+  architecture=$(dpkg --print-architecture)
+  doc=$stage/usr/share/doc/respondent
+  mkdir -p "$stage/DEBIAN"
+  prefix "$stage/usr"
+  install -D -m 644 packaging/systemd/respondent.service "$stage/usr/lib/systemd/user/respondent.service"
+  install -m 644 packaging/debian/copyright "$doc"
+  gzip -9 -n <CHANGELOG.md >"$doc/changelog.gz"
 
   # It looks for this file, and only for names in it.
   printf 'Source: respondent\n\nPackage: respondent\nArchitecture: any\n' >"$work/debian/control"
@@ -80,16 +114,13 @@ deb() {
   quietly dpkg-deb --root-owner-group -Zzstd --build "$stage" "$packages/respondent_${version}_$architecture.deb"
 }
 
-# shell NAME FILE: writes the completions of a shell to a file in /usr/share
-shell() {
-  mkdir -p "$(dirname "$stage/usr/share/$2")"
-  "$program" completions "$1" >"$stage/usr/share/$2"
-}
-
 wheel
+tarball
+npm
 if command -v dpkg-shlibdeps >/dev/null; then
   deb
 else
   echo "SKIPPED: there is no dpkg-shlibdeps (package dpkg-dev), so no Debian package was made"
 fi
-ls "$packages"/respondent[-_]*
+packaging/index.sh "$packages"
+ls "$packages"/respondent[-_.]* "$packages"/{install.sh,SHA256SUMS}

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Installs the pinned Python packages with which build.sh makes the wheel, in the target folder, and prints the
-# folder of their programs. Does nothing else if they are already installed.
+# Installs the pinned Python packages of build.sh in the target folder, or with the argument `check` those of check.sh,
+# and prints the folder of their programs. Does nothing else if they are already installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+wanted=packaging/requirements${1:+-$1}.txt
 python=$(command -v python3.11 || command -v python3)
-tools=$(realpath "${CARGO_TARGET_DIR:-target}")/tools/packaging
-wanted=$(sha256sum <packaging/requirements.txt)
+mkdir -p "${CARGO_TARGET_DIR:-target}"
+tools=$(realpath "${CARGO_TARGET_DIR:-target}")/tools/packaging${1:+-$1}
 
-if [ "$(cat "$tools/installed" 2>/dev/null)" != "$wanted" ]; then
+if ! cmp -s "$wanted" "$tools/installed"; then
   rm -rf "$tools"
   "$python" -m venv "$tools"
-  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-deps \
-    -r packaging/requirements.txt
-  echo "$wanted" >"$tools/installed"
+  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-deps -r "$wanted"
+  cp "$wanted" "$tools/installed"
 fi
 echo "$tools/bin"

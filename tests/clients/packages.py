@@ -1,13 +1,12 @@
 """Installs the packages of `packaging/build.sh` where nothing is installed, and plays a user's first hour there.
 
 The wheel goes into a new virtual environment, the Debian package into a new Debian system, and an image is made there
-by the steps of the Dockerfile: there is no Docker in this. The services are started by the commands in their files.
+by the steps of the Dockerfile: there is no Docker in this. `installers.py` has npm, install.sh and Homebrew. The services are started by the commands in their files.
 Each case runs in a network in which there is only loopback.
 """
 
 import configparser
 import contextlib
-import hashlib
 import json
 import os
 import plistlib
@@ -22,34 +21,10 @@ import urllib.request
 from pathlib import Path
 
 import debian
+import installers
 import kit
 import loopback
-import provider
-import readme
-
-PACKAGES = kit.target() / "packages"
-PACKAGING = kit.ROOT / "packaging"
-PORT = 8099
-URL = f"http://127.0.0.1:{PORT}/v1"
-# How long a program may take, in seconds.
-PATIENCE = 120
-LOOK = {"index": 0, "id": "functions.look:0", "name": "look", "arguments": '{"at": "the wall"}'}
-READ = {"index": 0, "id": "functions.exec_command:0", "name": "exec_command", "arguments": '{"cmd":"cat note.txt"}'}
-# What the provider says to the doctor, and to Codex when it is asked what a note says.
-SCRIPT = {
-    "models": ["m2"],
-    "answers": [
-        {"repeat": True, "when": {"last_contains": "one word"}, "steps": [{"text": "Noon."}]},
-        {
-            "repeat": True,
-            "when": {"last_contains": "four brass keys"},
-            "steps": [{"reasoning": "I have read it."}, {"text": "The note names four brass keys."}],
-        },
-        {"repeat": True, "when": {"last_role": "tool"}, "steps": [{"reasoning": "I have looked."}, {"text": "Seen."}]},
-        {"repeat": True, "when": {"last_contains": "note"}, "steps": [{"reasoning": "I must read."}, {"call": READ}]},
-        {"repeat": True, "steps": [{"reasoning": "I must look."}, {"call": LOOK}]},
-    ],
-}
+from packed import DEMO, PACKAGES, PACKAGING, PATIENCE, block, check_program, gone, package, play, run_as_user
 
 
 def run(case: dict, folder: Path) -> str | None:
@@ -67,23 +42,8 @@ def run_alone(case: dict, folder: Path):
     KINDS[case["kind"]](case, folder)
 
 
-def package(pattern: str) -> Path:
-    """The package of this kind."""
-    found = list(PACKAGES.glob(pattern))
-    if len(found) != 1:
-        raise kit.Failure(f"{PACKAGES} has {len(found)} files {pattern}: run packaging/build.sh {kit.binary()}")
-    return found[0]
-
-
-def check_program(installed: Path):
-    """Fails if a package contains another program than the one under test."""
-    digests = {hashlib.sha256(path.read_bytes()).digest() for path in (installed, kit.binary())}
-    if len(digests) != 1:
-        raise kit.Failure(f"the packages contain another program: run packaging/build.sh {kit.binary()}")
-
-
 # Promise: The wheel has the program under test and the licences of its libraries. Installed into a
-# new virtual environment, it shows the first answer of the README in an empty home; the doctor
+# new virtual environment, it shows an answer of the demo model in an empty home; the doctor
 # measures a provider of which only the address and a key are known, and on the file that it writes
 # a tool call of Codex runs without a refusal. The setup and the package can be removed.
 def wheel(case: dict, folder: Path):
@@ -108,15 +68,7 @@ def wheel(case: dict, folder: Path):
     gone(list(venv.rglob("*respondent*")))
 
 
-def run_as_user(argv: list, folder: Path, env: dict, project: Path, name: str) -> str:
-    """Runs a program to its end, which must be a success, and returns what it printed."""
-    status, stdout, stderr = kit.run_program(argv, folder, env, PATIENCE, name, project)
-    if status != 0:
-        raise kit.Failure(f"{name} ended with {status}")
-    return stdout + stderr
-
-
-# Promise: The Debian package shows the first answer to a user of a new Debian system, and has the
+# Promise: The Debian package shows an answer to a user of a new Debian system, and has the
 # licences, manual pages, completions and a unit of systemd. When it is removed, nothing of it is
 # left.
 def deb(case: dict, folder: Path):
@@ -159,42 +111,6 @@ def files(root: Path) -> set[Path]:
     return {path for folder in kept for path in folder.rglob("*")}
 
 
-def gone(left: list[Path]):
-    if left:
-        raise kit.Failure(f"{left} is left")
-
-
-def block(name: str) -> str:
-    """A shell block of the README."""
-    return readme.blocks(readme.README.read_text())[name][0]
-
-
-def play(case: dict, folder: Path, project: Path, hour):
-    """Runs the program `hour.sh` in the project, with a provider of which nobody knows more than the address.
-
-    It must print the lines of the README's first answer and those that the case expects. The doctor may be refused, but
-    on the file that it writes no request of Codex is.
-    """
-    (project / "note.txt").write_text("four brass keys\n")
-    (project / "first-answer.sh").write_text(block("First answer"))
-    script = kit.strict(case["strict"]) | SCRIPT
-    with contextlib.ExitStack() as stack:
-        player = stack.enter_context(kit.Player(script, folder))
-        argv = [sys.executable, kit.HERE / "provider.py", PORT, player.base_url]
-        front = stack.enter_context(kit.Process(argv, folder / "provider.log"))
-        front.wait_until(lambda: kit.answers(f"http://127.0.0.1:{PORT}"), "nothing listens", PATIENCE)
-        printed = hour({"URL": URL, "LAB_KEY": provider.RIGHT_KEY}).splitlines()
-        requests = player.requests()
-    shown = readme.blocks(readme.README.read_text())["First answer"][1]
-    for lines in (list(map(readme.as_pattern, shown)), case["expect"]["prints"]):
-        kit.check(kit.mismatch(lines, printed, "the output"))
-    of_codex = [request for request in requests if "exec_command" in json.dumps(request["json"].get("tools"))]
-    kit.check(kit.mismatch(2, len(of_codex), "the number of Codex's requests"))
-    kit.check(kit.mismatch([], [request["refusal"] for request in of_codex if request["refusal"]], "the refusals"))
-    if len(of_codex) == len(requests):
-        raise kit.Failure("the doctor has sent no request")
-
-
 # Promise: The steps of the Dockerfile, in a new Debian system, make a server that answers at the
 # port that the compose file maps, under any host name, with its token alone; Codex on the host is
 # set up by one command, and the server ends in order.
@@ -231,8 +147,7 @@ def image(case: dict, folder: Path):
             kit.check(kit.mismatch(200, status(f"{url}/v1/models", host, case["token"]), f"the token at {host}"))
         run_as_user(["respondent", "codex", "setup"], folder, env, project, "setup")
         printed = run_as_user(["codex", "exec", "-p", "respondent", "Say hello."], folder, env, project, "codex")
-        shown = list(map(readme.as_pattern, readme.blocks(readme.README.read_text())["First answer"][1]))
-        kit.check(kit.mismatch(shown, printed.splitlines(), "the output"))
+        kit.check(kit.mismatch(DEMO, printed.splitlines(), "the output"))
         stop(server)
     data = built.system.root / built.volumes[0][1:]
     kit.check(kit.mismatch([0o700, 1000], [data.stat().st_mode & 0o777, data.stat().st_uid], "the data directory"))
@@ -325,7 +240,7 @@ def launchd(file: Path, home: Path) -> tuple[list, dict]:
 
 
 SERVICES = {"systemd/respondent.service": systemd, "launchd/respondent.plist": launchd}
-KINDS = {"wheel": wheel, "deb": deb, "image": image, "service": service}
+KINDS = {"wheel": wheel, "deb": deb, "image": image, "service": service} | installers.KINDS
 
 if __name__ == "__main__":
     loopback.main(run_alone)

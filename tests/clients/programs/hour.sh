@@ -16,9 +16,7 @@ stop() {
   wait %respondent
 }
 
-# The block of the README starts a server and leaves it running.
-. ./first-answer.sh
-stop
+respondent run codex --model sandbox-1 exec "Say hello."
 
 respondent doctor --url "$URL" --key-env LAB_KEY --provider lab --write
 cat ~/.config/respondent/providers/lab.toml
