@@ -19,17 +19,20 @@ PROMPT = r"[\#:$?]$ "
 
 
 class Terminal:
-    """A terminal with a shell that has the prompt `[NUMBER:STATUS]$ `. Terminals of one folder share a tmux server."""
+    """A terminal with a shell. Terminals of one folder share a tmux server.
 
-    def __init__(self, name: str, folder: Path, start: Path, env: dict):
+    The shell has the prompt `[NUMBER:STATUS]$ `, which `begin`, `status` and `command` need, unless it gets another.
+    """
+
+    def __init__(self, name: str, folder: Path, start: Path, env: dict, prompt: str = PROMPT):
         self.name, self.env = name, env
         self.tmux = ["tmux", "-S", folder / "tmux", "-f", "/dev/null"]
         # A shell that is not interactive, as the one of tmux, drops the prompt.
-        shell = ["env", f"PS1={PROMPT}", "bash", "--norc", "--noprofile"]
+        shell = ["env", f"PS1={prompt}", "bash", "--norc", "--noprofile"]
         # The number of the next command.
         self.number = 1
         self._run("new-session", "-d", "-x", "80", "-y", "24", "-s", name, "-c", start, *shell)
-        self._run("set-option", "-t", name, "status", "off")
+        self.set("status", "off")
 
     def _run(self, *arguments) -> str:
         argv = [str(argument) for argument in (*self.tmux, *arguments)]
@@ -38,8 +41,20 @@ class Terminal:
             raise kit.Failure(f"tmux {arguments[0]}: {done.stderr.strip()}")
         return done.stdout
 
+    def set(self, option: str, value: str):
+        """Sets an option of tmux."""
+        self._run("set-option", "-t", self.name, option, value)
+
     def screen(self) -> str:
         return self._run("capture-pane", "-p", "-t", self.name).rstrip()
+
+    def coloured_screen(self) -> tuple[str, tuple[int, int] | None]:
+        """The screen with the escape sequences of its colours, and the column and line of the cursor if it shows."""
+        shown, column, line = self._run(
+            "display-message", "-p", "-t", self.name, "#{cursor_flag} #{cursor_x} #{cursor_y}"
+        ).split()
+        cursor = (int(column), int(line)) if shown == "1" else None
+        return self._run("capture-pane", "-e", "-N", "-p", "-t", self.name), cursor
 
     def wait_until(self, found, what: str, seconds: float = PATIENCE):
         """Waits until `found(screen)` is true, and returns what it returned."""
@@ -72,11 +87,15 @@ class Terminal:
         pressed = float("-inf")
         self.wait_until(found, f"/{pattern}/")
 
-    def type(self, text: str):
-        """Types a line, and presses Enter when the line is on the screen."""
+    def write(self, text: str):
+        """Types, and waits until the text is on the screen."""
         self._run("send-keys", "-t", self.name, "-l", "--", text)
         end = squeezed(text)[-20:]
         self.wait_until(lambda screen: end in squeezed(screen), f"{text!r}, which was typed,")
+
+    def type(self, text: str):
+        """Types a line, and presses Enter when the line is on the screen."""
+        self.write(text)
         self.press("Enter")
 
     def begin(self, text: str):

@@ -4,6 +4,7 @@ import json
 import re
 import unittest
 from pathlib import Path
+from xml.etree import ElementTree
 
 import kit
 import readme
@@ -12,6 +13,10 @@ import trouble
 DOCS = sorted((kit.ROOT / "docs").glob("*.md"))
 PAGES = [*sorted(kit.ROOT.glob("*.md")), *DOCS]
 CONTRIBUTING = kit.ROOT / "CONTRIBUTING.md"
+PICTURES = sorted((kit.ROOT / "docs/images").glob("*.svg"))
+# What is fetched from elsewhere or runs, and what names the machine of a recording.
+FOREIGN = r"""url\(|@import|@font-face|<(?:script|image|foreignObject|style )|href=["'](?!#)|\bon\w+=|&(?!amp;|lt;|gt;)|://(?!www\.w3\.org/2000/svg")"""
+MACHINE = r"/(?:tmp|home|root|work|Users|var)\b|@\w+:"
 FENCES = re.compile(r"^```.*?^```$", re.M | re.S)
 
 
@@ -84,6 +89,21 @@ class Docs(unittest.TestCase):
                     self.assertTrue(file.exists())
                     if anchor:
                         self.assertIn(anchor, anchors(file))
+
+    def test_pictures_are_small_and_need_nothing_else(self):
+        self.assertEqual([picture.name for picture in PICTURES], ["codex-kimi-dark.svg", "codex-kimi-light.svg"])
+        for picture in PICTURES:
+            with self.subTest(picture=picture.name):
+                text = picture.read_text()
+                self.assertEqual(ElementTree.fromstring(text).tag, "{http://www.w3.org/2000/svg}svg")
+                self.assertLessEqual(len(text.encode()), 150_000)
+                self.assertEqual(re.findall(FOREIGN, text), [])
+                self.assertEqual(re.findall(MACHINE, text), [])
+                self.assertIn("prefers-reduced-motion", text)
+
+    def test_pictures_of_the_readme_exist(self):
+        shown = re.findall(r'src(?:set)?="([^"]+)"', readme.README.read_text())
+        self.assertEqual([path for path in shown if not (kit.ROOT / path).exists()], [])
 
     def test_every_page_can_be_reached_from_the_readme(self):
         linked = set(re.findall(r"\]\((docs/[a-z]+(?:-[a-z]+)*\.md)", readme.README.read_text()))
