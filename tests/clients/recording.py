@@ -34,6 +34,7 @@ from terminal import Terminal
 
 IMAGES = kit.ROOT / "docs/images"
 KEY, COMMAND = "export MOONSHOT_API_KEY=sk-...", "respondent run codex --model kimi-k3"
+TITLE = "Codex in a terminal, with Kimi K3 through Respondent"
 QUESTION = "Why does the test fail? Fix it."
 PROMPT = r"\[\e[34m\]\w\[\e[0m\] $ "
 
@@ -62,7 +63,10 @@ PATCH = """\
 +    return sum(prices) * (100 - percent) / 100
 *** End Patch
 """
-ANSWER = "The discount was taken off as an amount, not as a percentage, so the total was 40 instead of 45. The test passes now."
+ANSWER = (
+    "The discount was taken off as an amount, not as a percentage, so the total was 40 instead of 45."
+    " The test passes now."
+)
 
 
 def step(thought: str, name: str, **arguments) -> dict:
@@ -219,6 +223,7 @@ def write(path: Path, text: str):
 # Sizes in pixels: a cell of the terminal, its letters, the space around the screen and the bar above it.
 CELL_WIDTH, CELL_HEIGHT, FONT_SIZE, SPACE, BAR = 8.4, 18, 14, 12, 22
 COLUMNS, LINES = 80, 24
+WIDTH, HEIGHT = COLUMNS * CELL_WIDTH, LINES * CELL_HEIGHT
 FONTS = "ui-monospace,SFMono-Regular,'SF Mono',Menlo,Consolas,'Liberation Mono','DejaVu Sans Mono',monospace"
 
 
@@ -233,36 +238,43 @@ class Picture:
         self.classes: dict[str, int] = {}
 
     def drawn(self, frames: list[Frame]) -> str:
+        # What is drawn decides which lines and classes there are.
         strip = "".join(self._frame(number, frame) for number, frame in enumerate(frames))
-        whole = sum(frame.seconds for frame in frames)
-        height, shown, steps = LINES * CELL_HEIGHT, 0.0, ""
+        lines = "".join(f'<g id="l{number}">{drawn}</g>\n' for drawn, number in self.lines.items())
+        dots = "".join(f'<circle cx="{x}" cy="17" r="5.5" fill="{self.scheme.border}"/>' for x in (20, 38, 56))
+        width, height = f"{WIDTH + 2 * SPACE:g}", f"{HEIGHT + 2 * SPACE + BAR:g}"
+        return f"""\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">
+<title>{TITLE}</title>
+<style>{self._style(frames)}</style>
+<defs>
+{lines}</defs>
+<rect class="window" x=".5" y=".5" width="{WIDTH + 2 * SPACE - 1:g}" height="{HEIGHT + 2 * SPACE + BAR - 1:g}" rx="8"/>
+{dots}
+<text x="{WIDTH / 2 + SPACE:g}" y="22" text-anchor="middle" opacity=".6">{COMMAND}</text>
+<svg x="{SPACE}" y="{SPACE + BAR}" width="{WIDTH:g}" height="{HEIGHT}"><g id="strip">
+{strip}</g></svg>
+</svg>
+"""
+
+    def _style(self, frames: list[Frame]) -> str:
+        whole, shown, steps = sum(frame.seconds for frame in frames), 0.0, ""
         for number, frame in enumerate(frames):
-            steps += f"{shown / whole * 100:.2f}%{{transform:translateY({-number * height}px)}}"
+            steps += f"{shown / whole * 100:.2f}%{{transform:translateY({-number * HEIGHT}px)}}"
             shown += frame.seconds
-        last = f"transform:translateY({(1 - len(frames)) * height}px)"
-        style = (
+        last = f"transform:translateY({(1 - len(frames)) * HEIGHT}px)"
+        classes = "".join(f".c{number}{{{declarations}}}" for declarations, number in self.classes.items())
+        return (
             "rect{shape-rendering:crispEdges}"
-            f"text{{font:{FONT_SIZE}px {FONTS};fill:{self.scheme.text}}}"
+            f".window{{shape-rendering:auto;fill:{self.scheme.background};stroke:{self.scheme.border}}}"
+            f"text{{font:{FONT_SIZE}px {FONTS};fill:{self.scheme.text}}}{classes}"
             f"#strip{{{last};animation:play {whole:.1f}s step-end infinite}}"
             f"@keyframes play{{{steps}to{{{last}}}}}"
             "@media (prefers-reduced-motion:reduce){#strip{animation:none}}"
-            + "".join(f".c{number}{{{declarations}}}" for declarations, number in self.classes.items())
-        )
-        width = COLUMNS * CELL_WIDTH
-        outer = f"{width + 2 * SPACE:g}", f"{height + 2 * SPACE + BAR}"
-        dots = "".join(f'<circle cx="{20 + 18 * dot}" cy="17" r="5.5" fill="{self.scheme.border}"/>' for dot in range(3))
-        lines = "".join(f'<g id="l{number}">{drawn}</g>\n' for drawn, number in self.lines.items())
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {outer[0]} {outer[1]}" width="{outer[0]}" height="{outer[1]}">\n'
-            f"<title>Codex in a terminal, with Kimi K3 through Respondent</title>\n<style>{style}</style>\n<defs>\n{lines}</defs>\n"
-            f'<rect x=".5" y=".5" width="{float(outer[0]) - 1:g}" height="{int(outer[1]) - 1}" rx="8" style="shape-rendering:auto"'
-            f' fill="{self.scheme.background}" stroke="{self.scheme.border}"/>\n{dots}\n'
-            f'<text x="{float(outer[0]) / 2:g}" y="22" text-anchor="middle" opacity=".6">{COMMAND}</text>\n'
-            f'<svg x="{SPACE}" y="{SPACE + BAR}" width="{width:g}" height="{height}"><g id="strip">\n{strip}</g></svg>\n</svg>\n'
         )
 
     def _frame(self, number: int, frame: Frame) -> str:
-        top, parts = number * LINES * CELL_HEIGHT, []
+        top, parts = number * HEIGHT, []
         for row, line in enumerate(AnsiDecoder().decode(frame.screen)):
             if drawn := self._line(line):
                 name = self.lines.setdefault(drawn, len(self.lines))
@@ -270,36 +282,37 @@ class Picture:
         if frame.cursor:
             column, row = frame.cursor
             place = f'x="{column * CELL_WIDTH:g}" y="{top + row * CELL_HEIGHT}"'
-            parts.append(f'<rect {place} width="{CELL_WIDTH}" height="{CELL_HEIGHT}" fill="{self.scheme.text}" opacity=".6"/>')
+            size = f'width="{CELL_WIDTH}" height="{CELL_HEIGHT}"'
+            parts.append(f'<rect {place} {size} fill="{self.scheme.text}" opacity=".6"/>')
         return "".join(parts) + "\n"
 
     def _line(self, line: Text) -> str:
         """The backgrounds of a line and its texts, each as wide as its cells, whatever the font."""
         column, texts = 0, ""
-        # The first column, the number of columns and the colour of each background.
+        # The first column of each background, the column after its last, and its colour.
         behind: list[tuple[int, int, str]] = []
         for segment in self._segments(line):
             text, style = segment.text, segment.style or Style()
             width = cell_len(text)
             front, back = (style.bgcolor, style.color) if style.reverse else (style.color, style.bgcolor)
             if style.reverse or (back and not back.is_default):
-                fill, start, columns = self._hex(back, not style.reverse), column, width
-                if behind and behind[-1][2] == fill and sum(behind[-1][:2]) == column:
-                    start, before, _ = behind.pop()
-                    columns += before
-                behind.append((start, columns, fill))
+                fill = self._hex(back, not style.reverse)
+                if behind and behind[-1][1:] == (column, fill):
+                    behind[-1] = (behind[-1][0], column + width, fill)
+                else:
+                    behind.append((column, column + width, fill))
             if word := text.strip():
                 x = (column + cell_len(text) - cell_len(text.lstrip())) * CELL_WIDTH
                 name = self._class(style, self._hex(front, style.reverse))
-                length = cell_len(word) * CELL_WIDTH
+                fit = f'textLength="{cell_len(word) * CELL_WIDTH:g}" lengthAdjust="spacingAndGlyphs"'
                 word = escape(word).replace(" ", "\u00a0")
-                texts += f'<text{name} x="{x:g}" y="13.5" textLength="{length:g}" lengthAdjust="spacingAndGlyphs">{word}</text>'
+                texts += f'<text{name} x="{x:g}" y="13.5" {fit}>{word}</text>'
             column += width
-        rects = (
-            f'<rect x="{start * CELL_WIDTH:g}" width="{columns * CELL_WIDTH:g}" height="{CELL_HEIGHT}" fill="{fill}"/>'
-            for start, columns, fill in behind
-        )
-        return "".join(rects) + texts
+        rects = ""
+        for start, end, fill in behind:
+            place = f'x="{start * CELL_WIDTH:g}" width="{(end - start) * CELL_WIDTH:g}"'
+            rects += f'<rect {place} height="{CELL_HEIGHT}" fill="{fill}"/>'
+        return rects + texts
 
     def _segments(self, line: Text) -> list[Segment]:
         """The parts of a line that have the same style each. A background at its end goes on to the edge of the screen:
