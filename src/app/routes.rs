@@ -69,6 +69,7 @@ pub fn routes(state: &AppState) -> RouteService {
         get("/diagnostics/turns", diagnostics::list_turns),
         get("/diagnostics/bundle", diagnostics::bundle),
         get("/diagnostics/status", status::status).for_operator(),
+        get("/diagnostics/models", models::providers::list).for_operator(),
         get("/", index),
         get("/openapi.json", openapi::document),
         get("/diagnostics/jobs", jobs::list),

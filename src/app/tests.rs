@@ -300,7 +300,7 @@ async fn a_404_says_what_is_served() {
          GET /v1/artifacts/{id}/search, DELETE /v1/artifacts/{id}, \
          DELETE /v1/artifacts/expired, POST /mcp, GET /healthz, GET /metrics, \
          GET /diagnostics/turns, GET /diagnostics/bundle, \
-             GET /diagnostics/status, GET /, GET /openapi.json, GET /diagnostics/jobs, \
+             GET /diagnostics/status, GET /diagnostics/models, GET /, GET /openapi.json, GET /diagnostics/jobs, \
              DELETE /diagnostics/store. See GET /v1/models for the models."
     );
     for path in [

@@ -18,7 +18,6 @@ use tokio::process::Command;
 use super::change::FileChange;
 use super::file::{self, FileError};
 use super::home::CodexHome;
-use crate::app::models::list::{CatalogEntry, codex_infos};
 
 /// Time limit for `codex debug models`.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,21 +93,12 @@ pub enum CatalogError {
     File(#[from] FileError),
 }
 
-/// Builds a catalog of `models` from the output of `codex debug models`.
-pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<CodexCatalog, CatalogError> {
-    build_from_infos(printed, codex_infos(models, "").collect())
-}
-
-/// Builds a catalog of the entries that a server has sent, from the output of
-/// `codex debug models`.
+/// Builds a catalog of entries from the output of `codex debug models`.
 ///
 /// The prompt is copied from the best-ranked plain model, one that calls its tools as functions, or
 /// else from the best-ranked one of another kind, without what it says of the tools that only such
 /// a model has. An entry with a slug of ours comes last: it may be from an earlier catalog.
-pub fn build_from_infos(
-    printed: &str,
-    mut infos: Vec<Value>,
-) -> Result<CodexCatalog, CatalogError> {
+pub fn build(printed: &str, mut infos: Vec<Value>) -> Result<CodexCatalog, CatalogError> {
     let printed: PrintedModels =
         serde_json::from_str(printed).map_err(|source| CatalogError::NotAList { source })?;
     let is_ours = |slug: &str| infos.iter().any(|info| info["slug"] == slug);

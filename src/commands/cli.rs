@@ -8,6 +8,7 @@ use clap_complete::Shell;
 pub use bundle::{BundleCommand, SelectArgs};
 pub use codex::{CodexCommand, RunCommand};
 pub use doctor::DoctorArgs;
+pub use service::ServiceCommand;
 pub use stored::{ArtifactsCommand, ClientsCommand, JobsCommand, StoreCommand, WorkflowsCommand};
 
 use crate::app::web::MAX_RESULTS;
@@ -20,6 +21,7 @@ mod codex;
 mod doctor;
 mod examples;
 mod groups;
+mod service;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -81,6 +83,32 @@ pub enum CliCommand {
     #[default]
     #[command(after_help = examples::SERVE)]
     Serve,
+    /// Start a server in the background, and wait until it answers
+    ///
+    /// It has the keys of this shell's environment until it is stopped, logs to server.log in the
+    /// data directory, and is found by the other commands at its address. It has no terminal, so it
+    /// goes on when this one is closed.
+    #[command(after_help = examples::START)]
+    Start,
+    /// Stop the server, once its running turns have ended
+    #[command(after_help = examples::STOP)]
+    Stop,
+    /// Stop the server and start one with this shell's environment
+    #[command(after_help = examples::RESTART)]
+    Restart,
+    /// Show the end of the server's log
+    #[command(after_help = examples::LOGS)]
+    Logs {
+        /// Number of lines
+        #[arg(short = 'n', long, value_name = "N", default_value = "50")]
+        lines: usize,
+        /// Go on with what is logged from now on
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// Run the server as a service of your user, from login on
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Check the configuration and print the settings, providers and models in use
     #[command(after_help = examples::CHECK)]
     Check {

@@ -1,18 +1,18 @@
 //! `respondent codex`: sets the Codex CLI up for this server, and undoes it.
 
 mod preview;
+pub mod status;
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+
+use serde_json::Value;
 
 use super::invocation::{Invocation, shell_word, typed_program};
-use super::print_text;
 use super::progress::Progress;
-use crate::app::models::list::codex_infos;
-use crate::app::models::{CatalogEntry, catalog as listed_models, catalog_with, first_model};
+use super::served::{ModelSource, ServedModels};
+use super::{print_text, with_discovered_models};
 use crate::codex::agents::{self, CodexAgents};
 use crate::codex::catalog::{self, CodexCatalog};
 use crate::codex::change::FileChange;
@@ -21,7 +21,7 @@ use crate::codex::home::CodexHome;
 use crate::codex::profile;
 use crate::codex::settings::{CodexSearch, CodexSettings, CodexToken, ID, STANDALONE_SEARCH};
 use crate::config::search::SearchMode;
-use crate::config::{ArtifactMode, Config, Flags, address};
+use crate::config::{ArtifactMode, Config, Flags, Inputs, address};
 use crate::log::TERMINAL_WIDTH;
 
 /// The options of `respondent codex setup`.
@@ -65,16 +65,30 @@ enum Content {
 }
 
 /// `respondent codex setup`: writes the settings and the model catalog. Returns what to print.
-/// `flags` are those of this process.
+/// `config` was loaded from `inputs` without keys.
 pub async fn setup(
-    config: &Config,
-    flags: &Flags,
+    inputs: &Inputs,
+    config: Config,
     options: SetupOptions<'_>,
 ) -> anyhow::Result<String> {
     let home = codex_home()?;
-    let model = model(config, options.model)?;
+    let source = ModelSource::find(&config).await?;
+    let (config, served) = match &source {
+        ModelSource::Server(control) => {
+            let served = ServedModels::of_server(control, &config, options.model).await?;
+            (config, served)
+        }
+        ModelSource::Shell => {
+            let (config, _) = with_discovered_models(inputs, config).await?;
+            let served = ServedModels::of_config(&config, options.model);
+            (config, served)
+        }
+    };
+    let (flags, config) = (&inputs.flags, &config);
+    let model = served.choose(&source, config, options.model).await?;
+    let is_demo = options.model.is_none() && served.only_demo().is_some();
     let origin = origin(config);
-    let plan = plan(config, &home, &origin, &model, options).await?;
+    let plan = plan(config, &home, &origin, &model, served, options).await?;
     for (change, _) in &plan.changes {
         change.check()?;
     }
@@ -103,6 +117,10 @@ pub async fn setup(
     if let Some(copy) = &plan.copy {
         let _ = writeln!(text, "Kept the file as it was: {}.", copy.display());
     }
+    if is_demo {
+        text += "No provider has a key, so Codex gets the offline demo model. Set a key, such\n\
+                 as OPENAI_API_KEY, start the server with it, and run this again.\n";
+    }
     let start = if options.as_default {
         "codex".to_owned()
     } else {
@@ -110,15 +128,16 @@ pub async fn setup(
     };
     let program = typed_program();
     let invocation = invocation(&program, flags, config);
-    let rows = [
-        ("Server", invocation.server(), format!("(at {origin})")),
-        ("Codex", start, format!("(model {model})")),
-        (
-            "Undo",
-            format!("{} codex remove", shell_word(&program)),
-            String::new(),
-        ),
-    ];
+    let mut rows = Vec::new();
+    let label = if let ModelSource::Shell = source {
+        rows.push(("Next", invocation.starting(), format!("(at {origin})")));
+        "then"
+    } else {
+        "Next"
+    };
+    rows.push((label, start, format!("(model {model})")));
+    let undo = format!("{} codex remove", shell_word(&program));
+    rows.push(("Undo", undo, String::new()));
     text.push('\n');
     text += &two_columns(&rows);
     Ok(text)
@@ -168,6 +187,7 @@ async fn plan(
     home: &CodexHome,
     origin: &str,
     model: &str,
+    served: ServedModels,
     options: SetupOptions<'_>,
 ) -> anyhow::Result<SetupPlan> {
     let mut plan = SetupPlan {
@@ -176,8 +196,10 @@ async fn plan(
         copy: None,
         own_roles: Vec::new(),
     };
-    let entries = catalog_with(config, None, Some(model));
-    match make_catalog(&entries, options.codex).await {
+    let folder = home.folder();
+    let of_user = agents::of_user(folder);
+    let sub_agents = CodexAgents::new(&config.codex, &served.infos, folder, &of_user);
+    match make_catalog(served.infos, options.codex).await {
         Ok(made) => {
             let change = catalog::plan(home, &made)?;
             let content = Content::Catalog {
@@ -194,10 +216,6 @@ async fn plan(
     let knows_standalone = config.search.mode != SearchMode::Off
         && catalog::has_feature(options.codex, STANDALONE_SEARCH).await;
     settings.search = CodexSearch::new(config.search.mode, knows_standalone);
-    let infos: Vec<_> = codex_infos(&entries, "").collect();
-    let folder = home.folder();
-    let of_user = agents::of_user(folder);
-    let sub_agents = CodexAgents::new(&config.codex, &infos, folder, &of_user);
     settings.agents = Some(&sub_agents);
     // Codex refuses settings that name a file that is missing.
     for change in agents::plan(&sub_agents.roles)? {
@@ -285,101 +303,13 @@ pub fn remove() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// `respondent codex status`: whether Codex is set up, and for what. Returns what to print.
-/// `flags` are those of this process.
-pub fn status(config: &Config, flags: &Flags) -> anyhow::Result<String> {
-    let home = codex_home()?;
-    let program = typed_program();
-    let setup = invocation(&program, flags, config).command("codex setup");
-    let origin = origin(config);
-    let mut text = String::new();
-    let mut found = Vec::new();
-    if let Some(profile) = profile::read(&home)? {
-        found.push((home.profile(ID), format!("codex -p {ID}"), profile));
-    }
-    if default_config::is_set_up(&home) {
-        let config = fs::read_to_string(home.config()).unwrap_or_default();
-        found.push((home.config(), "codex".to_owned(), config));
-    }
-    if found.is_empty() {
-        return Ok(format!(
-            "Codex is not set up in {}. To set it up: {setup}\n",
-            home.folder().display()
-        ));
-    }
-    for (path, start, content) in found {
-        let table: toml::Table = content.parse().unwrap_or_default();
-        let provider = table.get("model_providers").and_then(|all| all.get(ID));
-        let base = provider.and_then(|provider| provider.get("base_url")?.as_str());
-        let model = table.get("model").and_then(toml::Value::as_str);
-        let _ = writeln!(text, "{}", path.display());
-        let _ = writeln!(text, "  start    {start}");
-        let _ = writeln!(text, "  model    {}", model.unwrap_or("none"));
-        let base = base.unwrap_or("none");
-        if base == format!("{origin}/v1") {
-            let _ = writeln!(text, "  server   {base}");
-        } else {
-            let _ = writeln!(
-                text,
-                "  server   {base}, but this one is {origin}/v1\n           run again: {setup}"
-            );
-        }
-        if table.get("model_provider").and_then(toml::Value::as_str) != Some(ID) {
-            let _ = writeln!(
-                text,
-                "  warning  `model_provider` is not \"{ID}\", so Codex uses another provider"
-            );
-        }
-    }
-    let modified = fs::metadata(home.catalog()).and_then(|metadata| metadata.modified());
-    match modified {
-        Ok(modified) => {
-            let age = SystemTime::now()
-                .duration_since(modified)
-                .unwrap_or_default();
-            let days = age.as_secs() / (24 * 60 * 60);
-            let age = match days {
-                0 => "today".to_owned(),
-                1 => "yesterday".to_owned(),
-                days => format!("{days} days ago"),
-            };
-            let _ = writeln!(text, "The model catalog was written {age}.");
-            if !is_complete(config, &home.catalog()) {
-                let _ = writeln!(
-                    text,
-                    "It lacks models that are served now. Run again: {setup}"
-                );
-            }
-        }
-        Err(_) => {
-            text.push_str("There is no model catalog; Codex asks the server for its models.\n");
-        }
-    }
-    Ok(text)
-}
-
-/// Whether the catalog has an entry for every model.
-fn is_complete(config: &Config, path: &Path) -> bool {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let catalog: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let models = catalog.get("models").and_then(|models| models.as_array());
-    let slugs: Vec<&str> = models
-        .into_iter()
-        .flatten()
-        .filter_map(|model| model.get("slug")?.as_str())
-        .collect();
-    listed_models(config, None)
-        .iter()
-        .all(|model| slugs.contains(&model.slug.as_str()))
-}
-
 async fn make_catalog(
-    models: &[CatalogEntry],
+    infos: Vec<Value>,
     codex: &OsStr,
 ) -> Result<CodexCatalog, catalog::CatalogError> {
     let _progress = Progress::begin("Asking Codex for its prompt");
     let printed = catalog::run_codex_debug_models(codex).await?;
-    catalog::build(&printed, models)
+    catalog::build(&printed, infos)
 }
 
 fn settings<'a>(
@@ -399,28 +329,6 @@ fn settings<'a>(
         artifacts: config.artifacts.mode != ArtifactMode::Off,
         search: CodexSearch::Off,
         agents: None,
-    }
-}
-
-/// The model that Codex starts with: the one that was named, which must be served, or the first.
-fn model(config: &Config, named: Option<&str>) -> anyhow::Result<String> {
-    match named {
-        Some(name) => {
-            config
-                .registry
-                .resolve(name, false)
-                .map_err(|error| anyhow::anyhow!(error.on_command_line()))?;
-            Ok(name.to_owned())
-        }
-        None if listed_models(config, None).is_empty()
-            && config.registry.default_model.is_none() =>
-        {
-            anyhow::bail!(
-                "no model is listed; name one with --model, such as --model {}",
-                first_model(config)
-            )
-        }
-        None => Ok(first_model(config)),
     }
 }
 

@@ -10,10 +10,11 @@ use clap::FromArgMatches;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::background;
 use super::bundle::UnusableFile;
 use super::cli::{
     BundleCommand, Cli, CliCommand, ClientsCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE,
-    EXIT_OK, EXIT_REPLAY_FAILED, RunCommand,
+    EXIT_OK, EXIT_REPLAY_FAILED, RunCommand, ServiceCommand,
 };
 use super::{print_error, print_failure, print_labelled, print_text};
 use crate::app::web::{ScrapeBody, SearchBody};
@@ -102,6 +103,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
                 commands::print_json(&config::report::json_report(&config))?;
             } else {
                 print_labelled(&config::report::report(&config))?;
+                print_text(&block_on(commands::check::about_server(&config))?)?;
             }
         }
         CliCommand::Schema { provider } => {
@@ -133,11 +135,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
                 json,
             };
             let config = load_without_keys(&inputs)?;
-            let listing = async {
-                let (config, unknown) = commands::with_discovered_models(&inputs, config).await?;
-                commands::models::model_list(&config, &unknown, options)
-            };
-            print_text(&block_on(listing)?)?;
+            block_on(commands::models::run(&inputs, config, options))?;
         }
         CliCommand::Doctor(args) => {
             // Tells of a file that is not read.
@@ -244,10 +242,44 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         }
         CliCommand::Completions { shell } => commands::manual::print_completions(shell)?,
         CliCommand::Man { dir } => commands::manual::manual(dir.as_deref())?,
+        CliCommand::Start => {
+            let config = load_without_keys(&inputs)?;
+            return block_on(background::start(&inputs, &config));
+        }
+        CliCommand::Stop => {
+            let config = load_without_keys(&inputs)?;
+            block_on(background::stop(&config))?;
+        }
+        CliCommand::Restart => {
+            let config = load_without_keys(&inputs)?;
+            return block_on(background::restart(&inputs, &config));
+        }
+        CliCommand::Logs { lines, follow } => {
+            let config = load_without_keys(&inputs)?;
+            block_on(background::logs::run(&config, lines, follow))?;
+        }
+        CliCommand::Service(ServiceCommand::Install { dry_run }) => {
+            let config = load_without_keys(&inputs)?;
+            block_on(commands::service::install(&inputs, &config, dry_run))?;
+        }
+        CliCommand::Service(ServiceCommand::Remove { dry_run }) => {
+            commands::service::remove(&inputs, dry_run)?;
+        }
         CliCommand::Serve => {
-            let config = config::load(&inputs, LoadPurpose::Serve)?;
-            log::init(&config.server.log, config.server.log_format)?;
-            block_on(commands::serve::run_server(inputs, config))?;
+            let is_detached = background::detach(inputs.environment.as_ref());
+            let purpose = if is_detached {
+                LoadPurpose::AskProvider
+            } else {
+                LoadPurpose::Serve
+            };
+            let config = config::load(&inputs, purpose)?;
+            let (filter, format) = (&config.server.log, config.server.log_format);
+            if is_detached || background::is_behind_terminal() {
+                log::init_in_file(filter, format, &background::log_file(&config))?;
+            } else {
+                log::init(filter, format)?;
+            }
+            block_on(commands::serve::run_server(inputs, purpose, config))?;
         }
     }
     Ok(EXIT_OK)
@@ -269,13 +301,13 @@ fn codex(command: CodexCommand, inputs: &Inputs) -> anyhow::Result<String> {
                 dry_run,
                 codex: &codex,
             };
-            block_on(async {
-                let (config, _) = commands::with_discovered_models(inputs, config).await?;
-                commands::codex::setup(&config, &inputs.flags, options).await
-            })
+            block_on(commands::codex::setup(inputs, config, options))
         }
         CodexCommand::Remove => commands::codex::remove(),
-        CodexCommand::Status => commands::codex::status(&load_without_keys(inputs)?, &inputs.flags),
+        CodexCommand::Status => {
+            let config = load_without_keys(inputs)?;
+            block_on(commands::codex::status::run(&config, &inputs.flags))
+        }
     }
 }
 

@@ -26,14 +26,14 @@ impl Invocation<'_> {
         format!("{}{} {command}", shell_word(self.program), self.finding())
     }
 
-    /// The command that starts this server.
-    pub(super) fn server(&self) -> String {
+    /// The command that starts this server in the background.
+    pub(super) fn starting(&self) -> String {
         let mut text = format!("{}{}", shell_word(self.program), self.finding());
         push_path(&mut text, "--data-dir", self.flags.data_dir.as_deref());
         if let Some(log) = &self.flags.log {
             let _ = write!(text, " --log {}", shell_word(log));
         }
-        text
+        text + " start"
     }
 
     /// The flags that lead to the address and the token of the server.
@@ -99,13 +99,13 @@ mod tests {
             format!("{finding} codex setup")
         );
         assert_eq!(
-            invocation.server(),
-            format!("{finding} --data-dir /d --log warn")
+            invocation.starting(),
+            format!("{finding} --data-dir /d --log warn start")
         );
         let flags = Flags::default();
         invocation.flags = &flags;
         invocation.address = config.server.listen;
-        assert_eq!(invocation.server(), "respondent");
+        assert_eq!(invocation.starting(), "respondent start");
         invocation.address = "127.0.0.1:40000".parse().unwrap();
         assert_eq!(
             invocation.command("status"),

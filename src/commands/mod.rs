@@ -1,10 +1,13 @@
 //! The command line ([`cli`]) and what each command does.
 //!
 //! Commands about recorded turns and artifacts ask the running server through
-//! [`control`](crate::control), and read its files if no server runs.
+//! [`control`](crate::control), and read its files if no server runs. Commands about models ask it
+//! too ([`served`]), because it may have other keys than they have.
 
 pub mod artifacts;
+pub mod background;
 pub mod bundle;
+pub mod check;
 pub mod cli;
 pub mod clients;
 pub mod codex;
@@ -22,6 +25,8 @@ pub mod replay;
 mod response_stream;
 pub mod run;
 pub mod serve;
+mod served;
+pub mod service;
 pub mod status;
 pub mod store;
 pub mod usage;
@@ -46,7 +51,7 @@ use serde::de::DeserializeOwned;
 use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use crate::control::ApiError;
 use crate::log::{SafeText, escape_lines, style_labels};
-use crate::upstream::discovery::{DiscoveryError, keeper};
+use crate::upstream::discovery::keeper;
 use progress::Progress;
 
 /// Loads the configuration of a server, and shows when that takes long, as a command that prints a
@@ -59,10 +64,10 @@ pub fn load_for_check(inputs: &Inputs) -> Result<Config, ConfigErrors> {
 /// The configuration of a command that shows models, with those that the providers list themselves,
 /// and why some list none, by the id of the provider. `config` was loaded without keys; they are
 /// read if a provider that is asked has one.
-pub async fn with_discovered_models(
+async fn with_discovered_models(
     inputs: &Inputs,
     mut config: Config,
-) -> Result<(Config, BTreeMap<String, DiscoveryError>), ConfigErrors> {
+) -> Result<(Config, BTreeMap<String, String>), ConfigErrors> {
     let _progress = Progress::begin("Asking the providers for their models");
     let lacks_key = |provider: &Arc<Provider>| {
         let id = &provider.id;

@@ -1,17 +1,18 @@
-//! `respondent models`: lists the models of the providers that are on, or of all.
+//! `respondent models`: lists the models of the providers that are on, or of all: those of the
+//! running server, or else of this shell.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Arc;
 
-use registry::{Model, Provider, builtin, suggest};
-use serde_json::{Value, json};
+use registry::suggest;
 
+use super::served::ModelSource;
+use super::{ok_body, parse_answer, print_text};
+use crate::app::models::providers::{ListedModel, ListedProvider, listed_providers};
 use crate::app::models::{dollars, short_count};
-use crate::config::Config;
 use crate::config::inputs::CONFIG_FILE_NAME;
+use crate::config::{Config, Inputs};
+use crate::control::ControlClient;
 use crate::log::{TERMINAL_WIDTH, wrapped};
-use crate::upstream::discovery::DiscoveryError;
 
 /// The options of `respondent models`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,17 +30,36 @@ const NAME_WIDTH: usize = 22;
 /// The width of the column with the reasoning levels.
 const REASONING_WIDTH: usize = 13;
 
-/// The list as text: a table for each provider, or JSON. `unknown` says why the models of a
-/// provider are not known, by its id. The error of an unknown provider names similar ids.
-pub fn model_list(
-    config: &Config,
-    unknown: &BTreeMap<String, DiscoveryError>,
+/// `respondent models`: prints the list of the server, or else that of this shell.
+pub async fn run(
+    inputs: &Inputs,
+    config: Config,
+    options: ModelListOptions<'_>,
+) -> anyhow::Result<()> {
+    let providers = match ModelSource::find(&config).await? {
+        ModelSource::Server(control) => providers_of(&control).await?,
+        ModelSource::Shell => {
+            let (config, unknown) = super::with_discovered_models(inputs, config).await?;
+            listed_providers(&config, &unknown)?
+        }
+    };
+    print_text(&model_list(providers, options)?)
+}
+
+/// The providers as a server lists them.
+pub(super) async fn providers_of(control: &ControlClient) -> anyhow::Result<Vec<ListedProvider>> {
+    parse_answer(&ok_body(control.get("/diagnostics/models").await?)?)
+}
+
+/// The list as text: a table for each provider, or JSON. The error of an unknown provider names
+/// similar ids.
+fn model_list(
+    mut providers: Vec<ListedProvider>,
     options: ModelListOptions<'_>,
 ) -> anyhow::Result<String> {
-    let mut providers = all_providers(config, unknown)?;
     if let Some(id) = options.provider {
-        if !providers.iter().any(|status| status.provider.id == id) {
-            let known = providers.iter().map(|status| status.provider.id.as_str());
+        if !providers.iter().any(|provider| provider.id == id) {
+            let known = providers.iter().map(|provider| provider.id.as_str());
             let near: Vec<&str> = suggest::similar(id, known).into_iter().take(3).collect();
             let hint = if near.is_empty() {
                 "`respondent models --all` lists the known ones".to_owned()
@@ -48,22 +68,21 @@ pub fn model_list(
             };
             anyhow::bail!("there is no provider '{id}'; {hint}");
         }
-        providers.retain(|status| status.provider.id == id);
+        providers.retain(|provider| provider.id == id);
     }
     let known = providers.len();
     if !options.all && options.provider.is_none() {
-        providers.retain(|status| status.on);
+        providers.retain(|provider| provider.on);
     }
     if options.json {
-        let providers = providers.iter().map(provider_json).collect();
-        return Ok(format!("{:#}\n", Value::Array(providers)));
+        return Ok(serde_json::to_string_pretty(&providers)? + "\n");
     }
     let mut text = String::new();
-    for (index, status) in providers.iter().enumerate() {
+    for (index, provider) in providers.iter().enumerate() {
         if index > 0 {
             text.push('\n');
         }
-        write_provider(status, &mut text)?;
+        write_provider(provider, &mut text)?;
     }
     let hidden = known - providers.len();
     if hidden > 0 {
@@ -80,68 +99,13 @@ pub fn model_list(
     Ok(text)
 }
 
-/// A provider and whether it is enabled.
-struct ProviderStatus {
-    provider: Provider,
-    on: bool,
-    /// The models that it lists itself.
-    discovered: Vec<Arc<Model>>,
-    /// Why these are not known.
-    unknown: Option<String>,
-}
-
-/// The enabled providers in their order, then the other built-in ones.
-fn all_providers(
-    config: &Config,
-    unknown: &BTreeMap<String, DiscoveryError>,
-) -> anyhow::Result<Vec<ProviderStatus>> {
-    let registry = &config.registry;
-    let status = |provider: &Arc<Provider>| {
-        let listed = provider.models.iter();
-        ProviderStatus {
-            on: true,
-            discovered: registry.discovered_models(provider),
-            unknown: unknown.get(&provider.id).map(ToString::to_string),
-            provider: Provider {
-                models: listed
-                    .map(|model| registry.with_reported_window(provider, model))
-                    .collect(),
-                ..Provider::clone(provider)
-            },
-        }
-    };
-    let mut providers: Vec<ProviderStatus> = registry.providers.iter().map(status).collect();
-    for id in builtin::ids() {
-        if config.registry.provider(id).is_none() {
-            let provider = registry::build(id, toml::Table::new())?.to_provider(id);
-            providers.push(ProviderStatus {
-                provider,
-                on: false,
-                discovered: Vec::new(),
-                unknown: None,
-            });
-        }
-    }
-    Ok(providers)
-}
-
-fn write_provider(status: &ProviderStatus, out: &mut String) -> std::fmt::Result {
-    let ProviderStatus {
-        provider,
-        on,
-        discovered,
-        unknown,
-    } = status;
-    let id = &provider.id;
-    writeln!(
-        out,
-        "{id} ({}), {}",
-        provider.name,
-        if *on { "on" } else { "off" }
-    )?;
+fn write_provider(provider: &ListedProvider, out: &mut String) -> std::fmt::Result {
+    let ListedProvider { id, name, on, .. } = provider;
+    writeln!(out, "{id} ({name}), {}", if *on { "on" } else { "off" })?;
     if !on {
-        match provider.key_env.first() {
-            Some(name) if !provider.has_address_placeholder() => {
+        let has_placeholder = provider.base_url.contains('{');
+        match provider.api_key_env.first() {
+            Some(name) if !has_placeholder => {
                 writeln!(out, "  to turn it on: set {name}")?;
             }
             Some(_) | None => {
@@ -152,32 +116,32 @@ fn write_provider(status: &ProviderStatus, out: &mut String) -> std::fmt::Result
             }
         }
     }
-    let models = || provider.models.iter().chain(discovered);
-    let width = models().map(|model| model.id.len());
+    let models = &provider.models;
+    let width = models.iter().map(|model| model.id.len());
     let width = width.max().unwrap_or(0).clamp(5, NAME_WIDTH);
-    if models().next().is_some() {
+    if !models.is_empty() {
         let line = format!(
             "  {:<width$} {:>6} {:>6} {:<5} {:<REASONING_WIDTH$} {:>6} {:>6} {:>6}",
             "model", "window", "output", "image", "reasoning", "in", "cached", "out"
         );
         writeln!(out, "{line}")?;
     }
-    for model in models() {
+    for model in models {
         write_model(model, width, out)?;
     }
-    if let Some(reason) = unknown {
+    if let Some(reason) = &provider.models_unknown {
         for line in wrapped(reason, usize::from(TERMINAL_WIDTH) - 2) {
             writeln!(out, "  {line}")?;
         }
     }
     if provider.passthrough {
-        writeln!(out, "  any other name: {}", provider.prefixed_name("..."))?;
+        writeln!(out, "  any other name: {id}/...")?;
     }
     Ok(())
 }
 
 /// Writes the line of a model. A name wider than its column gets its own line.
-fn write_model(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
+fn write_model(model: &ListedModel, width: usize, out: &mut String) -> std::fmt::Result {
     let name = if model.id.len() > width {
         writeln!(out, "  {}", model.id)?;
         ""
@@ -214,48 +178,16 @@ fn reasoning_levels(levels: &[String]) -> String {
     }
 }
 
-/// A provider in the JSON output.
-fn provider_json(status: &ProviderStatus) -> Value {
-    let ProviderStatus { provider, on, .. } = status;
-    let models = provider.models.iter().chain(&status.discovered);
-    json!({
-        "id": provider.id,
-        "name": provider.name,
-        "on": on,
-        "built_in": builtin::is_builtin(&provider.id),
-        "base_url": provider.base_url,
-        "api_key_env": provider.key_env,
-        "passthrough": provider.passthrough,
-        "models_unknown": status.unknown,
-        "models": models.map(|model| model_json(provider, model)).collect::<Vec<_>>(),
-    })
-}
-
-/// A model in the JSON output.
-fn model_json(provider: &Provider, model: &Model) -> Value {
-    // As a number of 64 bits it would have more digits than were configured.
-    let ratio = model.bytes_per_token.map(|ratio| format!("{ratio:?}"));
-    json!({
-        "id": model.id,
-        "full_name": provider.prefixed_name(&model.id),
-        "name": model.display_name(),
-        "description": model.description,
-        "discovered": model.unlisted,
-        "window": model.window,
-        "max_output": model.max_output,
-        "images": model.images,
-        "reasoning": model.reasoning,
-        "default_reasoning": model.default_reasoning,
-        "sampling": model.sampling,
-        "bytes_per_token": ratio.and_then(|ratio| ratio.parse::<serde_json::Number>().ok()),
-        "price": model.price,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use registry::builtin;
+    use serde_json::Value;
+
     use super::*;
-    use crate::config::{Flags, Inputs, LoadPurpose, UserDirs};
+    use crate::config::{Flags, LoadPurpose, UserDirs};
 
     /// A configuration with one enabled provider.
     fn config() -> Config {
@@ -289,7 +221,7 @@ mod tests {
     }
 
     fn list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Result<String> {
-        model_list(config, &BTreeMap::new(), options)
+        model_list(listed_providers(config, &BTreeMap::new())?, options)
     }
 
     fn only(id: &str) -> ModelListOptions<'_> {

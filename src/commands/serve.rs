@@ -10,27 +10,27 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::background::process_file::{ProcessFile, RunningServer, ServiceManager};
 use super::invocation::{Invocation, typed_program};
 use super::{print_labelled, print_text};
 use crate::config::{Config, Inputs, LoadPurpose, report};
+use crate::log;
 use crate::serve::Shutdown;
 use crate::turn::RunningTurns;
 
 pub use server::{BindError, Server, ServerKind, bind};
 
 /// Starts the server and runs it until SIGTERM or SIGINT. Returns when all turns have ended.
-pub async fn run_server(inputs: Inputs, config: Config) -> anyhow::Result<()> {
+/// `config` was loaded from `inputs` for `purpose`.
+pub async fn run_server(
+    inputs: Inputs,
+    purpose: LoadPurpose,
+    config: Config,
+) -> anyhow::Result<()> {
     let listener = bind(config.server.listen).await?;
     let address = listener.local_addr()?;
     let flags = inputs.flags.clone();
-    let server = Server::new(
-        listener,
-        inputs,
-        LoadPurpose::Serve,
-        config,
-        ServerKind::Permanent,
-    )
-    .await?;
+    let server = Server::new(listener, inputs, purpose, config, ServerKind::Permanent).await?;
     let config = server.config();
     print_text(&report::found_file_notice(&config).unwrap_or_default())?;
     let invocation = Invocation {
@@ -39,9 +39,20 @@ pub async fn run_server(inputs: Inputs, config: Config) -> anyhow::Result<()> {
         config: &config,
         address,
     };
-    print_labelled(&banner::banner(&invocation))?;
+    print_labelled(&banner::banner(&invocation, log::current_file()))?;
     tokio::spawn(stop_on_signals(server.shutdown(), server.running_turns())?);
+    let running = RunningServer {
+        address,
+        manager: ServiceManager::of_this_process(),
+    };
+    if log::current_file().is_some() {
+        let version = env!("CARGO_PKG_VERSION");
+        tracing::info!("Respondent {version} is listening on http://{address}");
+    }
+    // Without a data directory only its terminal stops the server.
+    let process_file = ProcessFile::hold(&config.server.data_dir, &running);
     server.run().await;
+    drop(process_file);
     tracing::info!("stopped");
     Ok(())
 }

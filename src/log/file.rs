@@ -41,6 +41,11 @@ impl LogFile {
         })
     }
 
+    /// The open file.
+    pub(super) fn into_file(self) -> File {
+        self.file
+    }
+
     fn begin_anew(&mut self) -> io::Result<()> {
         fs::rename(&self.path, self.path.with_extension("log.old"))?;
         self.file = open(&self.path)?;

@@ -10,10 +10,11 @@ mod short_id;
 mod table;
 mod turn_sentence;
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::panic;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -93,6 +94,14 @@ pub fn init(filter: &str, format: RecordFormat) -> Result<(), LogError> {
     Ok(())
 }
 
+/// The log file of the process. Set once.
+static CURRENT_FILE: OnceLock<PathBuf> = OnceLock::new();
+
+/// The file to which this process logs; `None` if it logs to standard error.
+pub fn current_file() -> Option<&'static Path> {
+    CURRENT_FILE.get().map(PathBuf::as_path)
+}
+
 /// Like [`init`], but the log is continued in a file, which does not grow without limit.
 pub fn init_in_file(filter: &str, format: RecordFormat, path: &Path) -> Result<(), LogError> {
     let filter = parse_filter(filter)?;
@@ -106,8 +115,18 @@ pub fn init_in_file(filter: &str, format: RecordFormat, path: &Path) -> Result<(
         }
         RecordFormat::Json => json(filter, Mutex::new(SafeWriter(file))).try_init()?,
     }
+    CURRENT_FILE.get_or_init(|| path.to_owned());
     log_panics();
     Ok(())
+}
+
+/// Opens a log file to be continued by a process that has its log there.
+pub fn open_file(path: &Path) -> Result<File, LogError> {
+    let opened = LogFile::open(path).map(LogFile::into_file);
+    opened.map_err(|source| LogError::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Logs the end of a stage of a turn.

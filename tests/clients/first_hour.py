@@ -131,11 +131,11 @@ def first_answer(hour: Hour):
     hour.run("cd ~/project")
     key, server, setup, ask = lines(hour, "Kimi")
     hour.run(key.replace("sk-...", KEY))
-    hour.run(server, "moonshot (MOONSHOT_API_KEY)", "kimi-k3", "respondent codex setup", LISTENING, title="The server starts")
+    hour.run(server, "moonshot (MOONSHOT_API_KEY)", "kimi-k3", "server.log", "respondent stop", title="The server starts")
     hour.run(setup, "codex -p respondent", "respondent codex remove", title="Codex is set up")
-    hour.run(ask, HELLO, "moonshot/kimi-k3 completed", title="The first answer")
-    hour.run("kill %1")
-    hour.shell.wait("stopped")
+    hour.run(ask, HELLO, title="The first answer")
+    hour.run("respondent logs", "moonshot/kimi-k3 completed", title="The log")
+    hour.run("respondent stop", "Stopped the server on 127.0.0.1:9797", title="The server is stopped")
 
 
 def in_codex(hour: Hour):

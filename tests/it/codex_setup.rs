@@ -60,7 +60,10 @@ async fn the_setup_names_commands_that_find_the_same_server() {
         &format!("--config c.toml --listen 9911 --token-file t {SETUP}"),
     )
     .await;
-    assert!(out.contains(&format!("respondent {flags}\n")), "{out}");
+    assert!(
+        out.contains(&format!("respondent {flags} start\n")),
+        "{out}"
+    );
     let plain = succeed(home.path(), "codex status").await;
     assert!(
         plain.contains("but this one is http://127.0.0.1:9797/v1"),

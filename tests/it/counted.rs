@@ -56,6 +56,6 @@ pub fn serve() {
         .unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
-        .block_on(commands::serve::run_server(inputs, config))
+        .block_on(commands::serve::run_server(inputs, LoadPurpose::Serve, config))
         .unwrap();
 }

@@ -14,6 +14,7 @@
 mod adapting;
 mod agents;
 mod artifacts;
+mod background;
 mod bills;
 mod bundles;
 mod captures;
@@ -56,6 +57,7 @@ mod terminal;
 mod texts;
 mod trust;
 mod turns;
+mod two_shells;
 mod web_search;
 mod websocket;
 mod wires;

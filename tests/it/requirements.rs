@@ -213,6 +213,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
             "tests/it/agents.rs",
             "tests/it/codex_setup.rs",
             "tests/it/run.rs",
+            "tests/it/two_shells.rs",
         ],
     ),
     (
@@ -223,6 +224,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
             "src/store/usage.rs",
             "tests/clients/hostile.py",
             "tests/clients/soak.py",
+            "tests/it/background.rs",
             "tests/it/config.rs",
             "tests/it/edge/stopping.rs",
             "tests/it/faults/stopping.rs",

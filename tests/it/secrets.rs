@@ -322,6 +322,7 @@ async fn canaries_stay_inside() {
     for path in [
         "/diagnostics/turns",
         "/diagnostics/status",
+        "/diagnostics/models",
         "/diagnostics/jobs",
     ] {
         let shown = proxy.get_with(path, &with_token(&[])).await;

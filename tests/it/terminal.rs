@@ -2,7 +2,6 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::process::Stdio;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -13,27 +12,13 @@ const UNUSED_URL: &str = "http://127.0.0.1:1/v1";
 
 /// What the program writes to a terminal as its standard output, up to `end`.
 async fn on_terminal(setup: &Setup, folder: &Path, end: &'static str) -> String {
-    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&controller).unwrap();
-    unlockpt(&controller).unwrap();
-    let name = ptsname(&controller, Vec::new()).unwrap();
-    let flags = OFlags::RDWR | OFlags::NOCTTY;
-    let terminal = open(name, flags, Mode::empty()).unwrap();
+    let (mut controller, output) = terminal();
     let setup = setup.clone().env("TERM", "xterm");
-    let output = Stdio::from(terminal);
     let mut child = setup.command(folder).stdout(output).spawn().unwrap();
-    let mut controller = File::from(controller);
     let read = move || {
-        let mut shown = Vec::new();
-        let mut buffer = [0; 4096];
-        // When the program has ended, reading fails or returns nothing, depending on the system.
-        while let Ok(length @ 1..) = controller.read(&mut buffer) {
-            shown.extend_from_slice(&buffer[..length]);
-            if String::from_utf8_lossy(&shown).contains(end) {
-                break;
-            }
-        }
-        String::from_utf8(shown).unwrap()
+        let mut shown = String::new();
+        while !shown.contains(end) && read_more(&mut controller, &mut shown) {}
+        shown
     };
     let shown = tokio::task::spawn_blocking(read).await.unwrap();
     // The next one in this folder finds the data in use until this one has ended.
@@ -41,6 +26,49 @@ async fn on_terminal(setup: &Setup, folder: &Path, end: &'static str) -> String 
     child.wait().await.unwrap();
     assert!(shown.contains(end), "{shown:?}");
     shown
+}
+
+/// All that a program shows on its terminal until it ends. `each` sees what was shown so far.
+pub async fn on_whole_terminal(setup: &Setup, folder: &Path, mut each: impl FnMut(&str)) -> String {
+    let (mut controller, output) = terminal();
+    let [input, errors] = [(); 2].map(|()| output.try_clone().unwrap());
+    let mut command = setup.command(folder);
+    let mut child = command
+        .stdin(input)
+        .stdout(output)
+        .stderr(errors)
+        .spawn()
+        .unwrap();
+    // It has copies of the terminal, which would stay open.
+    drop(command);
+    let mut shown = String::new();
+    while read_more(&mut controller, &mut shown) {
+        each(&shown);
+    }
+    child.wait().await.unwrap();
+    shown
+}
+
+/// A terminal: its controller, and what a program has as its input and output.
+fn terminal() -> (File, File) {
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&controller).unwrap();
+    unlockpt(&controller).unwrap();
+    let name = ptsname(&controller, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY;
+    let terminal = open(name, flags, Mode::empty()).unwrap();
+    (controller.into(), terminal.into())
+}
+
+/// Waits for more on a terminal. When the program has ended, reading fails or returns nothing,
+/// depending on the system.
+fn read_more(controller: &mut File, shown: &mut String) -> bool {
+    let mut buffer = [0; 4096];
+    let Ok(length @ 1..) = controller.read(&mut buffer) else {
+        return false;
+    };
+    *shown += &String::from_utf8_lossy(&buffer[..length]);
+    true
 }
 
 /// Promise: On a terminal the labels of the banner and of `check` have a colour, unless `--color`

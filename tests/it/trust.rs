@@ -16,8 +16,15 @@ use crate::proxy::{Proxy, Setup, write};
 
 /// Every command with arguments that make it load its configuration, and whether it reads a file
 /// that was found.
-const COMMANDS: [(&str, bool); 41] = [
+const COMMANDS: [(&str, bool); 49] = [
     ("serve", true),
+    // Nothing can be started on a free port.
+    ("start --listen 127.0.0.1:0", false),
+    ("stop", false),
+    ("restart --listen 127.0.0.1:0", false),
+    ("logs", false),
+    ("service install --dry-run", false),
+    ("service remove", false),
     ("check", true),
     ("schema", false),
     ("models", false),
@@ -215,6 +222,7 @@ fn loads_configuration(line: &str) -> bool {
         "completions",
         "man",
         "schema",
+        "service remove",
     ]
     .iter()
     .any(|name| line.starts_with(name))

@@ -82,6 +82,11 @@ pub fn build(models: &[CatalogEntry], instructions: &str) -> ModelListBody {
     build_within(BODY_LIMIT, models, instructions)
 }
 
+/// Builds the body without instructions, of any size.
+pub fn build_whole(models: &[CatalogEntry]) -> ModelListBody {
+    build_within(usize::MAX, models, "")
+}
+
 fn build_within(limit: usize, models: &[CatalogEntry], instructions: &str) -> ModelListBody {
     let short = if prompt::SHORT.len() < instructions.len() {
         prompt::SHORT

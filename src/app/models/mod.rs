@@ -1,10 +1,12 @@
 //! The models that are served: `GET /v1/models` and `GET /v1/models/{id}`.
 //!
 //! [`list`](mod@list) builds the body of the list, which OpenAI SDKs and Codex read, and
-//! [`prompt`] has the instructions that Codex requires for each model.
+//! [`prompt`] has the instructions that Codex requires for each model. [`providers`] is what
+//! `respondent models` shows.
 
 pub mod list;
 pub mod prompt;
+pub mod providers;
 
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ pub use list::CatalogEntry;
 use list::model_object;
 
 use super::query::{ParameterError, QueryParams};
-use super::{AppState, respond_with, respond_with_json};
+use super::{AppState, internal, respond_with, respond_with_json};
 use crate::config::Config;
 use crate::upstream::LearnedQuirks;
 use axum::body::Body;
@@ -28,20 +30,24 @@ use axum::body::Body;
 const FIRST_LISTS: Duration = Duration::from_secs(2);
 
 /// `GET /v1/models`. With the query `with` the list has the model of that name in any case, if
-/// there is one; Codex adds its version, which is ignored as any other query is.
+/// there is one. With `instructions=none` the entries for Codex have no instructions, for a command
+/// that puts others in, and the list is whole. Codex adds its version, which is ignored as any
+/// other query is.
 pub(super) async fn list(
     State(app): State<AppState>,
     RawQuery(query): RawQuery,
 ) -> Result<Response<Body>, ParameterError> {
-    let params = QueryParams::parse_some(query.as_deref(), &["with"])?;
+    let params = QueryParams::parse_some(query.as_deref(), &["with", "instructions"])?;
     app.discovery.shown(FIRST_LISTS).await;
     let config = app.service.config.load();
-    let instructions = config.codex.instructions.as_deref();
     let learned_quirks = Some(app.service.learned_quirks());
-    let body = list::build(
-        &catalog_with(&config, learned_quirks, params.text("with")),
-        instructions.unwrap_or(prompt::PROMPT),
-    );
+    let entries = catalog_with(&config, learned_quirks, params.text("with"));
+    let body = if params.text("instructions") == Some("none") {
+        list::build_whole(&entries)
+    } else {
+        let instructions = config.codex.instructions.as_deref();
+        list::build(&entries, instructions.unwrap_or(prompt::PROMPT))
+    };
     if body.shortened + body.dropped > 0 {
         tracing::debug!(
             body.shortened,

@@ -3,6 +3,8 @@
 pub mod report;
 mod text;
 
+use std::path::{Path, PathBuf};
+
 use axum::body::Body;
 use axum::extract::State;
 use http::Response;
@@ -12,6 +14,7 @@ use super::{AppState, respond_with_json};
 use crate::clock::{Clock, System, local_day};
 use crate::config::Config;
 use crate::diagnostics::bundle::BundleFolder;
+use crate::log;
 use crate::metrics::usage::UsageLog;
 use crate::net::Owner;
 use crate::store::DataDir;
@@ -26,6 +29,8 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
     let providers = app.service.provider_reports(&config);
     let learned = app.service.learned_report(&config);
     let running = app.service.running.list();
+    let files = config.source_files.iter();
+    let config_files = files.map(|file| whole_path(file)).collect();
     let usage = usage(&app.usage).await;
     let jobs = app.jobs.as_ref().map(|jobs| jobs.counts());
     let jobs = jobs.unwrap_or_default();
@@ -42,6 +47,8 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
         server: Some(ServerReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_ms: app.started_ms,
+            config_files,
+            log_file: log::current_file().map(whole_path),
             running,
             recent,
             providers,
@@ -54,6 +61,11 @@ pub(super) async fn status(State(app): State<AppState>) -> Response<Body> {
         usage,
         disk,
     })
+}
+
+/// The path as it is from any working directory.
+fn whole_path(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// What was used today and this week; `None` if it cannot be read.

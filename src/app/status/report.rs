@@ -1,5 +1,7 @@
 //! What `GET /diagnostics/status` says, and `respondent status` shows.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::selection::ListedTurn;
@@ -31,6 +33,12 @@ pub struct ServerReport {
     pub version: String,
     /// When it started, in milliseconds since 1970.
     pub started_ms: u64,
+    /// The files of its configuration.
+    #[serde(default)]
+    pub config_files: Vec<PathBuf>,
+    /// The file to which it logs; `None` if it logs to standard error.
+    #[serde(default)]
+    pub log_file: Option<PathBuf>,
     /// The turns that are running, the oldest first.
     pub running: Vec<RunningTurnReport>,
     /// The newest turns that have ended, the newest first.

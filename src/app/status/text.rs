@@ -441,6 +441,8 @@ mod tests {
             server: Some(ServerReport {
                 version: "0.2.0".to_owned(),
                 started_ms: 500_000,
+                config_files: Vec::new(),
+                log_file: None,
                 running: vec![RunningTurnReport {
                     request_id: "req_9f5a19f7c2d3e4f5".to_owned(),
                     owner: "local".to_owned(),

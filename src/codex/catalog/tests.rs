@@ -1,10 +1,15 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::app::models::list::codex_infos;
 use crate::app::models::list::tests::{REQUIRED, entry};
 
 fn printed_models(models: &Value) -> String {
     json!({ "models": models }).to_string()
+}
+
+fn infos(slugs: [&str; 2]) -> Vec<Value> {
+    codex_infos(&slugs.map(entry), "").collect()
 }
 
 #[test]
@@ -19,7 +24,7 @@ fn our_models_get_the_prompt_of_the_best_plain_model() {
         {"slug": "plain", "base_instructions": "plain", "tool_mode": null, "visibility": "list",
          "priority": 8, "unknown": {"a": [1]}},
     ]));
-    let catalog = build(&printed, &[entry("kimi"), entry("glm")]).unwrap();
+    let catalog = build(&printed, infos(["kimi", "glm"])).unwrap();
     assert_eq!(catalog.prompt_model, "plain");
 
     let written: Value = serde_json::from_str(&catalog.json).unwrap();
@@ -37,7 +42,7 @@ fn our_models_get_the_prompt_of_the_best_plain_model() {
 #[test]
 fn a_codex_without_another_plain_model_has_a_prompt_all_the_same() {
     let prompt = |printed: &Value| {
-        let catalog = build(&printed_models(printed), &[entry("kimi"), entry("gpt-9")]).unwrap();
+        let catalog = build(&printed_models(printed), infos(["kimi", "gpt-9"])).unwrap();
         let written: Value = serde_json::from_str(&catalog.json).unwrap();
         let prompt = written["models"][0]["base_instructions"].as_str().unwrap();
         (catalog.prompt_model, prompt.to_owned())
@@ -66,14 +71,17 @@ fn unusable_output_of_codex_is_refused() {
         r#"{"models":{}}"#,
         r#"{"models":[{}]}"#,
     ] {
-        let error = build(printed, &[]).unwrap_err();
+        let error = build(printed, Vec::new()).unwrap_err();
         assert!(
             matches!(error, CatalogError::NotAList { .. }),
             "{printed}: {error}"
         );
     }
     let without = printed_models(&json!([{"slug": "a"}, {"slug": "b", "base_instructions": " "}]));
-    assert!(matches!(build(&without, &[]), Err(CatalogError::NoPrompt)));
+    assert!(matches!(
+        build(&without, Vec::new()),
+        Err(CatalogError::NoPrompt)
+    ));
 }
 
 #[tokio::test]

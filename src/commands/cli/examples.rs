@@ -29,11 +29,50 @@ Examples:
   respondent serve
   respondent serve --listen 127.0.0.1:9000 --log warn";
 
+pub(super) const START: &str = "\
+Examples:
+  respondent start                             then: respondent run codex
+  respondent start --listen 127.0.0.1:9000
+  respondent start --config proxy-config.toml
+
+Exit code: 0 if the server answers, also one that ran before; else that of the server, or 1.";
+
+pub(super) const STOP: &str = "\
+Examples:
+  respondent stop
+  respondent stop --listen 127.0.0.1:9000
+
+A second `respondent stop` does not wait for turns that run.";
+
+pub(super) const RESTART: &str = "\
+Examples:
+  respondent restart";
+
+pub(super) const LOGS: &str = "\
+Examples:
+  respondent logs
+  respondent logs -n 200
+  respondent logs -f";
+
+pub(super) const SERVICE_INSTALL: &str = "\
+Examples:
+  respondent service install
+  respondent service install --config proxy-config.toml
+  respondent service install --dry-run";
+
+pub(super) const SERVICE_REMOVE: &str = "\
+Examples:
+  respondent service remove
+  respondent service remove --dry-run";
+
 pub(super) const CHECK: &str = "\
 Examples:
   respondent check
   respondent check --config proxy-config.toml
-  respondent check --json";
+  respondent check --json
+
+Without a server this checks files and variables alone. If a server runs at the address, this also \
+says in what it differs from this shell.";
 
 pub(super) const SCHEMA: &str = "\
 Examples:
@@ -50,7 +89,8 @@ Examples:
   respondent models --json
   respondent models --learned              what was learned of models, and from what
 
-Providers are also asked for the models that they list themselves. Prices are US dollars for a \
+The list is that of the running server, or of this shell if none runs. Providers are also asked for \
+the models that they list themselves. Prices are US dollars for a \
 million tokens; + marks higher prices for long requests.";
 
 pub(super) const DOCTOR: &str = "\
@@ -206,7 +246,9 @@ Examples:
   respondent codex setup                       then: codex -p respondent
   respondent codex setup --model kimi-k3
   respondent codex setup --default             for plain `codex`, the app and the IDE
-  respondent codex setup --dry-run             see what would be written";
+  respondent codex setup --dry-run             see what would be written
+
+The models are those of the running server, or of this shell if none runs.";
 
 pub(super) const CODEX_REMOVE: &str = "\
 Examples:

@@ -8,16 +8,33 @@ use crate::log::{TERMINAL_WIDTH, wrapped};
 
 /// The groups and their commands, in the order of the help.
 const GROUPS: [(&str, &[&str]); 4] = [
-    (
-        "Use",
-        &["run", "serve", "codex", "search", "open", "workflows"],
-    ),
-    (
-        "Look",
-        &["status", "usage", "models", "check", "artifacts", "jobs"],
-    ),
+    ("Use", USE),
+    ("Look", LOOK),
     ("Share", &["clients", "mcp", "schema", "completions", "man"]),
     ("Repair", &["doctor", "bundle", "replay", "store", "help"]),
+];
+
+const USE: &[&str] = &[
+    "run",
+    "start",
+    "stop",
+    "restart",
+    "serve",
+    "service",
+    "codex",
+    "search",
+    "open",
+    "workflows",
+];
+
+const LOOK: &[&str] = &[
+    "status",
+    "logs",
+    "usage",
+    "models",
+    "check",
+    "artifacts",
+    "jobs",
 ];
 
 /// The column in which the explanation of a command begins.

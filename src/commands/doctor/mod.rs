@@ -363,5 +363,9 @@ fn text(local: &[DoctorCheck], providers: &[ProviderFindings]) -> String {
         }
         let _ = writeln!(out, "\nNext: {}", report.next);
     }
+    if providers.is_empty() {
+        out += "\nNext: set the key of a provider (`respondent models --all` names the variables), \
+                and run\n`respondent run codex`.\n";
+    }
     out
 }

@@ -2,7 +2,6 @@
 //! the settings are arguments of Codex, and the model catalog is in a private temporary folder.
 
 mod child;
-mod models;
 mod server;
 
 use std::collections::BTreeSet;
@@ -18,13 +17,13 @@ use anyhow::Context;
 use super::invocation::{Invocation, typed_program};
 use super::print_error;
 use super::progress::Progress;
+use super::served::{ModelSource, ServedModels};
 use crate::codex::agents::{CodexAgents, of_user};
 use crate::codex::catalog::{self, CatalogError};
 use crate::codex::home::CodexHome;
 use crate::codex::sessions;
 use crate::codex::settings::{CodexSearch, CodexSettings, CodexToken, STANDALONE_SEARCH};
 use crate::config::{ArtifactMode, Config, Flags, Inputs, TOKEN_VARIABLE};
-use models::ServedModels;
 use server::LocalServer;
 
 /// The options of `respondent run codex`.
@@ -116,8 +115,16 @@ async fn run(
     has_search: bool,
     options: RunOptions,
 ) -> anyhow::Result<u8> {
-    let served = ServedModels::of(server, options.model.as_deref()).await?;
-    let model = served.choose(server, options.model).await?;
+    let (config, control) = (server.config(), server.control());
+    let named = options.model.as_deref();
+    let served = ServedModels::of_server(control, config, named).await?;
+    let source = ModelSource::Server(control.clone());
+    let model = served.choose(&source, config, named).await?;
+    if named.is_none()
+        && let Some(demo) = served.only_demo()
+    {
+        anyhow::bail!("{}", server.no_key_advice(demo));
+    }
     // It is removed when this function returns.
     let folder = tempfile::Builder::new()
         .prefix("respondent-run-")
@@ -125,15 +132,14 @@ async fn run(
         .tempdir()
         .context("no temporary folder can be made")?;
     let of_user: BTreeSet<String> = codex_folders().iter().flat_map(|it| of_user(it)).collect();
-    let codex_config = &server.config().codex;
-    let agents = CodexAgents::new(codex_config, &served.infos, folder.path(), &of_user);
+    let agents = CodexAgents::new(&config.codex, &served.infos, folder.path(), &of_user);
     for role in &agents.roles {
         fs::write(&role.path, &role.text)
             .with_context(|| format!("{} cannot be written", role.path.display()))?;
     }
     // Codex refuses an empty catalog.
     let prompts = prompts.filter(|_| !served.infos.is_empty());
-    let made = prompts.map(|prompts| catalog::build_from_infos(prompts, served.infos));
+    let made = prompts.map(|prompts| catalog::build(prompts, served.infos));
     let path = folder.path().join("models.json");
     let catalog = match made {
         Some(Ok(made)) => {
@@ -143,7 +149,6 @@ async fn run(
         }
         Some(Err(_)) | None => None,
     };
-    let config = server.config();
     let settings = CodexSettings {
         origin: &server.origin(),
         model: &model,

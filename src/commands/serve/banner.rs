@@ -1,5 +1,7 @@
 //! The text that the server prints when it starts: what is served, and how to use it.
 
+use std::path::Path;
+
 use registry::Provider;
 
 use crate::app::models::preferred_model;
@@ -12,8 +14,9 @@ const LABEL_WIDTH: usize = 9;
 /// The models of one provider that are named; of the others only the number.
 const MAX_MODELS: usize = 3;
 
-/// The banner. The first line ends with the address, and no line is longer than a terminal is wide.
-pub(super) fn banner(invocation: &Invocation<'_>) -> String {
+/// The banner. The first line ends with the address, and no line is longer than a terminal is wide,
+/// unless a path is. A server with a log file is in the background of its terminal.
+pub(super) fn banner(invocation: &Invocation<'_>, log_file: Option<&Path>) -> String {
     let Invocation {
         config, address, ..
     } = *invocation;
@@ -43,7 +46,13 @@ pub(super) fn banner(invocation: &Invocation<'_>) -> String {
         rows.push(("Kept", text));
     }
     let status = invocation.command("status");
-    rows.push(("Status", format!("{status}      Ctrl-C to stop")));
+    if let Some(file) = log_file {
+        rows.push(("Log", file.display().to_string()));
+        rows.push(("Status", status));
+        rows.push(("Stop", invocation.command("stop")));
+    } else {
+        rows.push(("Status", format!("{status}      Ctrl-C to stop")));
+    }
     format!(
         "Respondent {} is listening on http://{address}\n\n{}\n",
         env!("CARGO_PKG_VERSION"),
@@ -130,12 +139,13 @@ mod tests {
     fn banner_of(toml: &str, variables: &[(&str, &str)], address: &str) -> String {
         let mut config = config_of(toml, variables, &Flags::default());
         config.server.listen = address.parse().unwrap();
-        let text = banner(&Invocation {
+        let invocation = Invocation {
             program: "respondent",
             flags: &Flags::default(),
             config: &config,
             address: config.server.listen,
-        });
+        };
+        let text = banner(&invocation, None);
         let (_, text) = text.split_once(" is listening on ").unwrap();
         assert_eq!(text.lines().find(|line| line.chars().count() > 80), None);
         text.to_owned()

@@ -125,6 +125,15 @@ impl DiscoveryKeeper {
         let _ = timeout(patience, first).await;
     }
 
+    /// Why providers gave no list the last time, by id.
+    pub fn errors(&self) -> BTreeMap<String, String> {
+        let states = self.states.lock();
+        let error = |(id, state): (&String, &DiscoveryState)| {
+            Some((id.clone(), state.error.as_ref()?.to_string()))
+        };
+        states.iter().filter_map(error).collect()
+    }
+
     fn were_all_asked(&self) -> bool {
         let config = self.config.load();
         let states = self.states.lock();
@@ -257,10 +266,7 @@ fn refresh_of(provider: &Provider) -> Duration {
 /// Asks all providers of a configuration once, at the same time, for at most `patience`, and puts
 /// what they list into its registry. Returns why some did not, by id: for a command that shows
 /// models.
-pub async fn discover_once(
-    config: &Config,
-    patience: Duration,
-) -> BTreeMap<String, DiscoveryError> {
+pub async fn discover_once(config: &Config, patience: Duration) -> BTreeMap<String, String> {
     let upstreams = Upstreams::default();
     let asked = discoverable(config).map(|provider| {
         let upstream = upstreams.get(config, provider);
@@ -270,7 +276,7 @@ pub async fn discover_once(
                     config.registry.discovered.set(provider, models);
                     None
                 }
-                Err(error) => Some((provider.id.clone(), error)),
+                Err(error) => Some((provider.id.clone(), error.to_string())),
             }
         }
     });

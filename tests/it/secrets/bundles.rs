@@ -398,6 +398,7 @@ async fn a_key_in_the_query_stays_inside() {
     for path in [
         "/diagnostics/turns",
         "/diagnostics/status",
+        "/diagnostics/models",
         "/metrics",
         "/v1/models",
     ] {

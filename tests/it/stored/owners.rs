@@ -81,6 +81,7 @@ fn access(route: &str) -> Access {
         | "GET /diagnostics/jobs" => Access::Own,
         "GET /metrics"
         | "GET /diagnostics/status"
+        | "GET /diagnostics/models"
         | "DELETE /diagnostics/store"
         | "DELETE /v1/artifacts/expired" => Access::Operator,
         _ => panic!("nobody has decided what a client may see at {route}"),

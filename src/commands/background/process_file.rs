@@ -1,0 +1,141 @@
+//! The file by which a server is found to be stopped. While the server runs it has a lock on the
+//! file, and the system tells which process has the lock: so no other process is ever taken for the
+//! server, also if its number was given to another one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::process::{Flock, FlockType, Pid, fcntl_getlk};
+use serde::{Deserialize, Serialize};
+
+/// The name of the file in the data directory.
+const FILE_NAME: &str = "server.json";
+
+/// The longest content in bytes.
+const MAX_BYTES: u64 = 4 << 10;
+
+/// A server that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(in crate::commands) struct RunningServer {
+    /// The address on which it listens.
+    pub address: SocketAddr,
+    /// What started it and would start it again.
+    pub manager: Option<ServiceManager>,
+}
+
+/// A program that runs services of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::commands) enum ServiceManager {
+    /// `systemd --user`.
+    Systemd,
+    /// That of macOS.
+    Launchd,
+}
+
+impl ServiceManager {
+    /// What started this process; `None` if a person did.
+    pub(in crate::commands) fn of_this_process() -> Option<Self> {
+        let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|it| it == value);
+        if is("SYSTEMD_EXEC_PID", &std::process::id().to_string()) {
+            Some(Self::Systemd)
+        } else if is("XPC_SERVICE_NAME", "respondent") {
+            Some(Self::Launchd)
+        } else {
+            None
+        }
+    }
+}
+
+/// The file of this process. Dropping it deletes the file.
+#[derive(Debug)]
+pub(in crate::commands) struct ProcessFile {
+    path: PathBuf,
+    /// Its lock ends with the file or the process.
+    _file: File,
+}
+
+impl ProcessFile {
+    /// Writes the file of this process and keeps the lock. `None` if another server has it. Fails
+    /// if there is no data directory.
+    pub(in crate::commands) fn hold(
+        data_dir: &Path,
+        server: &RunningServer,
+    ) -> io::Result<Option<Self>> {
+        let path = data_dir.join(FILE_NAME);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        let mut file = options.open(&path)?;
+        match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        file.set_len(0)?;
+        file.write_all(&serde_json::to_vec(server)?)?;
+        Ok(Some(Self { path, _file: file }))
+    }
+
+    /// The server that has the lock, and its process; `None` if none has.
+    pub(in crate::commands) fn find(data_dir: &Path) -> io::Result<Option<(RunningServer, Pid)>> {
+        let path = data_dir.join(FILE_NAME);
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // A process of another container has no number here.
+        let Some(pid) = holder(&file)? else {
+            return Ok(None);
+        };
+        let mut text = String::new();
+        file.take(MAX_BYTES).read_to_string(&mut text)?;
+        Ok(Some((serde_json::from_str(&text)?, pid)))
+    }
+
+    /// Whether the process still has the lock.
+    pub(in crate::commands) fn is_held_by(data_dir: &Path, pid: Pid) -> bool {
+        let file = File::open(data_dir.join(FILE_NAME));
+        file.is_ok_and(|file| holder(&file).is_ok_and(|holder| holder == Some(pid)))
+    }
+}
+
+impl Drop for ProcessFile {
+    fn drop(&mut self) {
+        // What is left without a lock names no server.
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+fn holder(file: &File) -> io::Result<Option<Pid>> {
+    let lock = fcntl_getlk(file, &Flock::from(FlockType::WriteLock))?;
+    Ok(lock.and_then(|lock| lock.pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_left_behind_names_no_process() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(ProcessFile::find(folder.path()).unwrap(), None);
+        let text = r#"{"address":"127.0.0.1:9797","manager":"systemd"}"#;
+        fs::write(folder.path().join(FILE_NAME), text).unwrap();
+        assert_eq!(ProcessFile::find(folder.path()).unwrap(), None);
+        assert!(!ProcessFile::is_held_by(folder.path(), Pid::INIT));
+        let server = RunningServer {
+            address: "127.0.0.1:1".parse().unwrap(),
+            manager: None,
+        };
+        let file = ProcessFile::hold(folder.path(), &server).unwrap().unwrap();
+        let written = fs::read_to_string(folder.path().join(FILE_NAME)).unwrap();
+        assert_eq!(written, r#"{"address":"127.0.0.1:1","manager":null}"#);
+        drop(file);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
