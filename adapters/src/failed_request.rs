@@ -9,7 +9,10 @@ use std::path::Path;
 
 use registry::Provider;
 
-use crate::fault::{Fault, FaultClass, FaultDetail, Kind, Statement};
+use crate::fault::{Fault, FaultClass, FaultDetail, Kind, Patience, Statement};
+
+/// Up to this number of failed requests for a prompt are not told.
+const TOLD_FAILURES: u32 = 2;
 
 /// What a message tells of a request to a provider that failed. Made for each failed attempt of a
 /// turn.
@@ -55,7 +58,7 @@ impl FailedRequest<'_> {
             }
             (None, Some(FaultDetail::Refusal(_)) | None) => {}
         }
-        if fault.gave_up {
+        if fault.gave_up && self.failed > TOLD_FAILURES {
             let failed = format!(" {} requests have failed for this prompt.", self.failed);
             fault.message.push_str(&failed);
         }
@@ -129,6 +132,9 @@ impl FailedRequest<'_> {
                 format!("The provider '{id}' has no such address.")
             }
             FaultClass::Request => format!("The provider '{id}' refused the request."),
+            FaultClass::Outage if fault.patience == Patience::UntilReady => {
+                format!("The provider '{id}' is still loading the model '{model}'.")
+            }
             FaultClass::Outage if kind == Kind::Overloaded => {
                 format!("The provider '{id}' is overloaded.")
             }
@@ -168,6 +174,9 @@ impl FailedRequest<'_> {
                 if kind == Kind::Refused && is_wrong_address(status, &fault.message) =>
             {
                 return address_remedy(self.path);
+            }
+            FaultClass::Outage if fault.patience == Patience::UntilReady => {
+                "Try again when it has; what the server prints says how far it is."
             }
             FaultClass::Outage if kind == Kind::Overloaded => {
                 "Try again later, or use another model."

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::kind::{FaultClass, FaultSide, Kind, Retry};
+pub use self::kind::{FaultClass, FaultSide, Kind, Patience, Retry};
 use self::kind::{INVALID_PROMPT, SERVER_ERROR};
 use crate::quirk_patch::QuirkPatch;
 
@@ -40,6 +40,9 @@ pub struct Fault {
     pub kind: Kind,
     /// Whether sending the same request again can help.
     pub retry: Retry,
+    /// How long the provider is worth waiting for, if a retry can help.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub patience: Patience,
     /// The message for the client. Must not contain a secret.
     pub message: String,
     /// What is known besides. A replay finds it again.
@@ -56,8 +59,8 @@ pub struct Fault {
     /// The change of quirks that keeps the provider from refusing the request for
     /// the same reason, if the refusal was understood.
     pub patch: Option<QuirkPatch>,
-    /// The limit of failed requests for this prompt is reached, so the client should not send it
-    /// again by itself.
+    /// As many requests have failed for this prompt as may, so the client should not send it again
+    /// by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gave_up: bool,
 }
@@ -117,6 +120,7 @@ impl Fault {
         Self {
             kind,
             retry: kind.retry(),
+            patience: Patience::Usual,
             message: message.into(),
             detail: None,
             param: None,
@@ -317,8 +321,14 @@ impl Fault {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_usual(patience: &Patience) -> bool {
+    *patience == Patience::Usual
+}
+
 /// The code of a request that continues a conversation which does not exist.
 pub(crate) const CONVERSATION_NOT_FOUND: &str = "conversation_not_found";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `answer` | what lives for the whole answer: events, heartbeats, record |
 //! | `round` | one upstream answer within it: attempts, retries, patches, failover |
+//! | `waiting` | its pauses, and what the user of Codex sees of them |
 //! | `reading` | reads the body of an upstream answer; `read_timer` is when it is not waited for |
 //! | `tool_loop` | what an answer knows of its tools and their rounds |
 //! | `tools` | between two rounds: runs the calls of tools that run in the proxy |
@@ -32,6 +33,7 @@ mod reading;
 mod round;
 mod tool_loop;
 mod tools;
+mod waiting;
 
 pub(super) use answer::{Answer, AnswerParts};
 pub(super) use approved::ApprovedCalls;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adapters::fault::{Fault, FaultClass, FaultSide, Kind, Retry};
+use adapters::fault::{Fault, FaultClass, FaultSide, Kind, Patience, Retry};
 
 use crate::upstream::SHORT_COOLDOWN;
 
@@ -13,6 +13,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest of these pauses.
 const MAX_BACKOFF: Duration = Duration::from_secs(8);
+
+/// How often a model that is loading is asked for.
+const LOADING_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecoveryAction {
@@ -61,6 +64,24 @@ pub(super) fn decide(fault: &Fault, state: RecoveryState) -> RecoveryAction {
         }
         _ => RecoveryAction::GiveUp,
     }
+}
+
+/// The pause before the next request to a provider that is loading its model, if it is waited for.
+/// It was for `waited` already, and may be for as long as for the first byte of an answer: other
+/// servers load their model then. A fallback answers at once.
+pub(super) fn loading_pause(
+    fault: &Fault,
+    waited: Duration,
+    first_byte: Duration,
+    has_fallback: bool,
+) -> Option<Duration> {
+    let pause = match fault.retry {
+        Retry::After(pause) => pause.min(MAX_PAUSE),
+        Retry::Never | Retry::Soon => LOADING_PAUSE,
+    };
+    let is_loading = fault.patience == Patience::UntilReady;
+    let is_waited_for = is_loading && !has_fallback && waited + pause <= first_byte;
+    is_waited_for.then_some(pause)
 }
 
 /// The fault that the client gets when no provider answered: of all faults, the one that lets it
@@ -242,6 +263,33 @@ internal never smaller";
             ),
         ] {
             assert_eq!(decide(&fault, state), expected, "{fault:?} {state:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_loading_is_waited_for_as_long_as_for_a_first_byte() {
+        let loading = Fault {
+            patience: Patience::UntilReady,
+            ..Fault::new(Kind::Overloaded, "Loading model")
+        };
+        let asked = |seconds| Fault {
+            retry: Retry::After(Duration::from_secs(seconds)),
+            ..loading.clone()
+        };
+        let overloaded = Fault::new(Kind::Overloaded, "x");
+        for (fault, waited, has_fallback, expected) in [
+            (&loading, 0, false, Some(2)),
+            (&loading, 58, false, Some(2)),
+            (&loading, 59, false, None),
+            (&loading, 0, true, None),
+            (&asked(20), 0, false, Some(20)),
+            (&asked(90), 0, false, Some(30)),
+            (&overloaded, 0, false, None),
+        ] {
+            let [waited, first_byte] = [waited, 60].map(Duration::from_secs);
+            let pause = loading_pause(fault, waited, first_byte, has_fallback);
+            let expected = expected.map(Duration::from_secs);
+            assert_eq!(pause, expected, "{fault:?} {waited:?}");
         }
     }
 

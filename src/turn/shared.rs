@@ -122,6 +122,7 @@ impl SharedState {
                         .into_iter()
                         .map(rounded_up_ms)
                         .collect(),
+                    answered_lately: upstream.health().answered_lately(now),
                     down_ms: upstream.health().down_for(now).map_or(0, rounded_up_ms),
                     key_origin: upstream.key_origin().cloned(),
                 });
@@ -279,6 +280,9 @@ impl SharedState {
                 if *rest > 0 {
                     upstream.keys().cool_down(key, Duration::from_millis(*rest));
                 }
+            }
+            if provider.answered_lately {
+                upstream.health().record_success();
             }
             if provider.down_ms > 0 {
                 upstream

@@ -134,6 +134,9 @@ pub struct ProviderState {
     pub keys_rest_ms: Vec<u64>,
     /// The milliseconds for which the provider still counts as down; 0 if it is not down.
     pub down_ms: u64,
+    /// Whether it had answered lately, so that it was worth waiting for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answered_lately: bool,
     /// Where its keys came from; `None` if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_origin: Option<KeyOrigin>,

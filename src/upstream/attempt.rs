@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, UNIX_EPOCH};
 
 use adapters::failed_request;
-use adapters::fault::{Fault, Kind, Retry};
+use adapters::fault::{Fault, Kind, Patience, Retry};
 use adapters::provider_error;
 use adapters::wire;
 use bytes::{Bytes, BytesMut};
@@ -146,15 +146,16 @@ pub async fn send_request(
         }
         None => {
             let seconds = upstream.provider.timeouts.first_byte.as_secs();
-            return Err(Fault::new(
-                Kind::Timeout,
-                format!(
-                    "The provider '{}' did not begin to answer within {seconds} s. If its model \
-                     needs longer, raise timeouts.first_byte. The request was {}.",
-                    upstream.provider.id,
-                    failed_request::post(&upstream.provider, &path)
-                ),
-            ));
+            let message = format!(
+                "The provider '{}' did not begin to answer within {seconds} s. If its model needs \
+                 longer, raise timeouts.first_byte. The request was {}.",
+                upstream.provider.id,
+                failed_request::post(&upstream.provider, &path)
+            );
+            return Err(Fault {
+                patience: Patience::NoMore,
+                ..Fault::new(Kind::Timeout, message)
+            });
         }
     };
     observe(AttemptEvent::Head {

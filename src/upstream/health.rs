@@ -20,6 +20,10 @@ const MAX_LIMIT_PAUSE: Duration = Duration::from_hours(1);
 /// How long other turns avoid the provider while one request probes it.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long an answer shows that a provider is worth waiting for when nobody is there any more: an
+/// agent may be busy with its tools for that long between two requests.
+const ANSWER_LIFETIME: Duration = Duration::from_hours(1);
+
 /// The health of one provider, a circuit breaker.
 ///
 /// It is closed at first. Three failures in a row, or a limit, open it for a
@@ -38,6 +42,8 @@ struct HealthState {
     down_until: Option<Instant>,
     /// Whether one request is probing the provider.
     probing: bool,
+    /// When it last answered, unless it was given up since.
+    answered: Option<Instant>,
     /// When the last request ended or had its first content, and why it failed if it did.
     last: Option<(Instant, Option<String>)>,
 }
@@ -80,17 +86,31 @@ impl ProviderHealth {
         })
     }
 
+    /// Whether the provider answered within the last hour and was not given up since, so that one
+    /// that is gone is probably gone for a moment only.
+    pub fn answered_lately(&self, now: Instant) -> bool {
+        let answered = self.0.lock().answered;
+        answered.is_some_and(|at| now.saturating_duration_since(at) < ANSWER_LIFETIME)
+    }
+
+    /// Records that a prompt was given up after all the requests that it may cost.
+    pub fn give_up(&self) {
+        self.0.lock().answered = None;
+    }
+
     /// Records that the provider answered.
     pub fn record_success(&self) {
+        let now = Instant::now();
         *self.0.lock() = HealthState {
-            last: Some((Instant::now(), None)),
+            answered: Some(now),
+            last: Some((now, None)),
             ..HealthState::default()
         };
     }
 
     /// Records why a request failed, for [`Self::last_request`] alone.
     pub fn note_failure(&self, fault: &Fault) {
-        if let Some(reason) = reason(fault) {
+        if let Some(reason) = failure_reason(fault) {
             self.0.lock().last = Some((Instant::now(), Some(reason)));
         }
     }
@@ -131,7 +151,7 @@ impl ProviderHealth {
 
 /// Why a request failed, as a clause without anything that the provider or the client said; `None`
 /// if the provider had no part in it.
-fn reason(fault: &Fault) -> Option<String> {
+pub fn failure_reason(fault: &Fault) -> Option<String> {
     let by_status = || match fault.upstream_status {
         Some(status) => format!("it answered with status {status}"),
         None => "it refused the request".to_owned(),

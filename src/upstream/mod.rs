@@ -45,7 +45,7 @@ use crate::config::{Config, KeyOrigin};
 pub use attempt::{AttemptEvent, Observe, UpstreamRequest, UpstreamResponse, send_request};
 pub use client::client_builder;
 pub use concurrency::RequestPermit;
-pub use health::{LastRequestReport, ProviderHealth};
+pub use health::{LastRequestReport, ProviderHealth, failure_reason};
 pub use keys::{KeyIndex, KeyRing};
 pub use learned_quirks::{
     LIMIT_LIFETIME, LargestAnswer, LearnedPatch, LearnedQuirks, PatchesOf, is_limit,

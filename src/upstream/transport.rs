@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use adapters::fault::{Fault, Kind, Retry};
+use adapters::fault::{Fault, Kind, Patience, Retry};
 use rustls::CertificateError;
 
 use super::Upstream;
@@ -11,14 +11,18 @@ use super::Upstream;
 /// Why no answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TransportFailure {
-    /// The host name could not be resolved.
+    /// There is no such host name.
     UnknownName,
+    /// No name server answered, so that the host name may exist.
+    NoNameServer,
     /// Nothing listens at the port.
     ConnectionRefused,
     /// No route leads to the host.
     NoRoute,
     /// The connection was not accepted in time.
     ConnectTimeout,
+    /// The proxy that leads to the server is not there, or did not connect to it.
+    Proxy,
     /// The server does not speak TLS.
     PlainServer,
     /// The certificate comes from an unknown authority.
@@ -43,13 +47,11 @@ enum TransportFailure {
 /// The fault of a request that was not answered: its method and address, as a person writes them.
 pub(super) fn fault(upstream: &Upstream, request: &str, error: &reqwest::Error) -> Fault {
     let failure = TransportFailure::of(error);
-    let fault = Fault::new(failure.kind(), failure.message(upstream, request));
+    let (kind, patience) = failure.nature();
+    let fault = Fault::new(kind, failure.message(upstream, request));
     Fault {
-        retry: if failure.is_permanent() {
-            Retry::Never
-        } else {
-            fault.retry
-        },
+        retry: patience.map_or(Retry::Never, |_| fault.retry),
+        patience: patience.unwrap_or_default(),
         ..fault.caused_by(error_chain(error))
     }
 }
@@ -79,9 +81,14 @@ impl TransportFailure {
         if let Some(http) = cause.downcast_ref::<hyper::Error>() {
             return http.is_parse().then_some(Self::NoHttp);
         }
-        // The type of this error is private.
-        if cause.to_string() == "dns error" {
-            return Some(Self::UnknownName);
+        // The types of these errors are private.
+        let text = cause.to_string();
+        if text == "dns error" {
+            let why = cause.source().map(ToString::to_string);
+            return Some(Self::of_lookup(&why.unwrap_or_default()));
+        }
+        if text.starts_with("tunnel error") {
+            return Some(Self::Proxy);
         }
         let io = cause.downcast_ref::<io::Error>()?;
         // An error inside an I/O error is not its source.
@@ -95,6 +102,16 @@ impl TransportFailure {
             }
             io::ErrorKind::UnexpectedEof if io.to_string().contains("tls") => Some(Self::TlsClosed),
             _ => None,
+        }
+    }
+
+    /// Why a name was not resolved, in the words of the C library. A machine without a network gets
+    /// those of glibc and musl; macOS says the same of a name that does not exist.
+    fn of_lookup(why: &str) -> Self {
+        if why.contains("Temporary failure") || why.ends_with("Try again") {
+            Self::NoNameServer
+        } else {
+            Self::UnknownName
         }
     }
 
@@ -112,40 +129,26 @@ impl TransportFailure {
         }
     }
 
-    fn kind(self) -> Kind {
+    /// The kind of the fault, and how long the provider is worth waiting for; `None` if only
+    /// another configuration helps.
+    fn nature(self) -> (Kind, Option<Patience>) {
+        let one_more = Some(Patience::OneMore);
         match self {
             Self::UnknownName
+            | Self::NoNameServer
             | Self::ConnectionRefused
             | Self::NoRoute
-            | Self::ConnectTimeout
-            | Self::PlainServer
-            | Self::UntrustedCertificate
-            | Self::CertificateOfAnother
-            | Self::BadCertificate
+            | Self::Proxy
             | Self::TlsClosed
             | Self::Tls
-            | Self::Connect => Kind::Unreachable,
-            Self::NoHttp => Kind::BadReply,
-            Self::Closed => Kind::Cut,
-        }
-    }
-
-    /// Whether only another configuration helps.
-    fn is_permanent(self) -> bool {
-        match self {
+            | Self::Connect => (Kind::Unreachable, one_more),
+            Self::ConnectTimeout => (Kind::Unreachable, Some(Patience::NoMore)),
             Self::PlainServer
             | Self::UntrustedCertificate
             | Self::CertificateOfAnother
-            | Self::BadCertificate
-            | Self::NoHttp => true,
-            Self::UnknownName
-            | Self::ConnectionRefused
-            | Self::NoRoute
-            | Self::ConnectTimeout
-            | Self::TlsClosed
-            | Self::Tls
-            | Self::Connect
-            | Self::Closed => false,
+            | Self::BadCertificate => (Kind::Unreachable, None),
+            Self::NoHttp => (Kind::BadReply, None),
+            Self::Closed => (Kind::Cut, one_more),
         }
     }
 
@@ -159,6 +162,10 @@ impl TransportFailure {
                 "The provider '{id}' cannot be reached: the name '{host}' was not found. Check the \
                  network and the spelling of its base_url."
             ),
+            Self::NoNameServer => format!(
+                "The provider '{id}' cannot be reached: no name server could be asked for the name \
+                 '{host}'. Check the network."
+            ),
             Self::ConnectionRefused => format!(
                 "The provider '{id}' cannot be reached: {server} refused the connection. Check \
                  whether the server runs, and its base_url."
@@ -170,6 +177,10 @@ impl TransportFailure {
             Self::ConnectTimeout => format!(
                 "The provider '{id}' cannot be reached: {server} did not accept the connection \
                  within {seconds} s. Check the network and its base_url."
+            ),
+            Self::Proxy => format!(
+                "The provider '{id}' cannot be reached: the proxy on the way did not connect to \
+                 {server}. Check HTTPS_PROXY, or 'proxy' in its section; the log says why."
             ),
             Self::PlainServer => format!(
                 "The provider '{id}' cannot be reached: {server} does not speak TLS. Write http:// \

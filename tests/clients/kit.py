@@ -203,7 +203,7 @@ class Proxy(Process):
     # Sent by get().
     headers: dict[str, str] = {}
 
-    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY, kinds=None, blind=()):
+    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY, kinds=None, blind=(), env=None):
         port = free_port()
         self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
         if base_url:
@@ -212,7 +212,7 @@ class Proxy(Process):
             config.write_text("".join(provider_table(name, kind, base_url, key, models, blind) for name, kind in kinds.items()) + more)
             config.chmod(0o600)
             self.flags += ["--config", config]
-        super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder), cwd=folder)
+        super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder) | (env or {}), cwd=folder)
         self.origin = f"http://127.0.0.1:{port}"
         self.base_url = f"{self.origin}/v1"
         self.wait_for_url(f"{self.origin}/healthz", 15)

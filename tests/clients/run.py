@@ -20,6 +20,7 @@ from pathlib import Path
 
 import ai_sdk
 import codex
+import deadprovider
 import deployment
 import doctor
 import judged
@@ -37,6 +38,7 @@ import trouble
 CLIENTS = {
     "ai_sdk": ai_sdk,
     "codex": codex,
+    "deadprovider": deadprovider,
     "deployment": deployment,
     "doctor": doctor,
     "judged": judged,

@@ -10,6 +10,7 @@ mod leaving;
 mod limits;
 mod memory;
 mod messages;
+mod patience;
 mod prompts;
 mod retries;
 mod silence;

@@ -99,6 +99,22 @@ pub enum Retry {
     After(Duration),
 }
 
+/// How long a provider with a fault is worth waiting for. What a prompt of a user may cost follows
+/// from it, and from whether the provider has answered lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Patience {
+    /// It is there, and may do better in a moment.
+    #[default]
+    Usual,
+    /// Nobody is there. One more request shows whether that was a moment.
+    OneMore,
+    /// A whole time limit has passed in which nobody answered.
+    NoMore,
+    /// It says that it will answer as soon as it has loaded its model.
+    UntilReady,
+}
+
 const INVALID: &str = "invalid_request_error";
 pub(super) const SERVER_ERROR: &str = "server_error";
 pub(super) const INVALID_PROMPT: &str = "invalid_prompt";

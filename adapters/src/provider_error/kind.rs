@@ -346,6 +346,24 @@ fn is_unknown_model(lower: &str) -> bool {
     whole || near || lower.contains("no endpoints found for")
 }
 
+/// Whether a server says that it will answer once its model is loaded.
+pub(super) fn is_loading(status: u16, lower: &str) -> bool {
+    const LOADING: &[&str] = &[
+        // llama.cpp
+        "loading model",
+        // text-generation-inference, LocalAI, llama-swap
+        "model is loading",
+        "model is still loading",
+        // Hugging Face: `Model x/y is currently loading`
+        "is currently loading",
+        "model is being loaded",
+        // Triton, NIM
+        "model is not ready",
+        "warming up",
+    ];
+    status == 503 && contains_any(lower, LOADING) && !contains_any(lower, &["error load", "failed"])
+}
+
 fn by_status(status: u16, lower: &str) -> Kind {
     match status {
         401 => Kind::Authentication,

@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use self::error::ProviderError;
-use crate::fault::{Fault, FaultDetail, Kind, Retry};
+use crate::fault::{Fault, FaultDetail, Kind, Patience, Retry};
 use crate::quirk_patch::{ModelPatch, QuirkPatch};
 
 pub mod delay;
@@ -143,8 +143,14 @@ fn to_fault(
         Kind::Refused | Kind::Unavailable | Kind::Overloaded | Kind::ModelNotFound
     );
     let refusal = refusal.then(|| refusal_text::of_reply(reply, &error.message));
+    let is_loading = kind == Kind::Overloaded && kind::is_loading(status, &lower);
     Fault {
         retry,
+        patience: if is_loading {
+            Patience::UntilReady
+        } else {
+            Patience::Usual
+        },
         detail: refusal.map(|refusal| Box::new(FaultDetail::Refusal(refusal))),
         param: error.param.map(Cow::Owned),
         code: code.map(Into::into),

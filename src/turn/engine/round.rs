@@ -2,9 +2,10 @@
 //! sent, or nothing is left to try.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::failed_request::FailedRequest;
-use adapters::fault::{Fault, FaultSide, Kind};
+use adapters::fault::{Fault, FaultSide, Kind, Patience};
 use adapters::responses::assembler::{Assembler, RoundItem};
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
@@ -120,9 +121,9 @@ impl Answer<'_> {
         }
         self.announce_attempt(round);
         let failed_before = round.failover.failed_requests();
-        let max_retries = request_budget::max_retries(failed_before, self.ctx.caller.codex);
         let mut failed = failed_before;
         let (mut retries, mut changes) = (0, 0);
+        let mut loading_for = Duration::ZERO;
         let mut is_later_attempt = false;
         let mut last_message: Option<Box<str>> = None;
         // Boxed to keep this rarely used fault out of every stream's future size.
@@ -142,11 +143,27 @@ impl Answer<'_> {
                 return Ok(());
             };
             let is_limit_refuted = round.failover.drop_wrong_limit(&round.attempt, &mut fault);
-            let provider = round.attempt.upstream.provider();
-            let max_retries = provider.max_retries.min(max_retries);
+            let has_fallback = round.failover.has_alternative();
+            let upstream = &round.attempt.upstream;
+            let timeouts = &upstream.provider().timeouts;
+            let (waited, first_byte) = (loading_for, timeouts.first_byte);
+            if let Some(pause) = recovery::loading_pause(&fault, waited, first_byte, has_fallback) {
+                loading_for += pause;
+                self.record.retry(&fault);
+                Box::pin(self.pause(round, &fault, pause)).await?;
+                continue;
+            }
+            let answered_lately = upstream.health().answered_lately(Instant::now());
+            // Nobody waits for a background response.
+            let is_patient = answered_lately || self.ctx.job.is_some();
+            let most = request_budget::max_failed_requests(fault.patience, is_patient);
+            let most_retries =
+                request_budget::max_retries(failed_before, most, self.ctx.caller.codex);
+            let max_retries = upstream.provider().max_retries.min(most_retries);
             // What a failing server says may be about something else, unless it says it again.
             let is_outage = matches!(fault.kind, Kind::Unavailable | Kind::Overloaded);
-            let is_about_request = !is_outage || fault.patch.is_some();
+            let is_about_request =
+                (!is_outage || fault.patch.is_some()) && fault.patience != Patience::UntilReady;
             let says_the_same = last_message.as_deref() == Some(&*fault.message);
             last_message = Some(fault.message.as_str().into());
             let may_adapt =
@@ -159,7 +176,10 @@ impl Answer<'_> {
             }
             if fault.side() == FaultSide::Upstream {
                 failed = round.failover.count_failed_request();
-                fault.gave_up = failed >= MAX_FAILED_REQUESTS;
+                fault.gave_up = failed >= most;
+                if failed >= MAX_FAILED_REQUESTS {
+                    round.attempt.upstream.health().give_up();
+                }
             }
             round.explain(&mut fault, failed);
             if round.has_content {
@@ -171,14 +191,14 @@ impl Answer<'_> {
                 failed_before,
                 has_another_key: round.has_another_key,
                 is_fallback: earlier_fault.is_some(),
-                has_fallback: round.failover.has_alternative(),
+                has_fallback,
                 jitter: self.ctx.jitter(),
             };
             match recovery::decide(&fault, state) {
                 RecoveryAction::Retry(pause) => {
                     retries += 1;
                     self.record.retry(&fault);
-                    self.wait_with_heartbeat(sleep(pause)).await?;
+                    Box::pin(self.pause(round, &fault, pause)).await?;
                 }
                 RecoveryAction::FailOver if self.fail_over(round, &mut fault) => {
                     (retries, changes) = (0, 0);
@@ -345,6 +365,7 @@ impl Answer<'_> {
         let result = match opened {
             Ok(answer) => {
                 round.is_answered = true;
+                self.end_wait().await;
                 self.finish_comparison(round).await?;
                 self.read_answer(round, answer).await
             }

@@ -53,6 +53,12 @@ async fn a_failed_connection_says_why(wire: PlayerWire) {
             let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await;
         }
     });
+    let lookup = tokio::net::lookup_host("no-such-host.invalid:443").await;
+    let name = if lookup.is_err_and(|why| why.to_string().contains("Temporary failure")) {
+        "no name server could be asked for the name 'no-such-host.invalid'. Check the network."
+    } else {
+        "the name 'no-such-host.invalid' was not found. Check the network and the spelling of its base_url."
+    };
     let mut cases = vec![
         (
             format!("http://{closed_at}/v1"),
@@ -63,7 +69,7 @@ async fn a_failed_connection_says_why(wire: PlayerWire) {
         ),
         (
             "https://no-such-host.invalid/v1".to_owned(),
-            "cannot be reached: the name 'no-such-host.invalid' was not found. Check the network and the spelling of its base_url.".to_owned(),
+            format!("cannot be reached: {name}"),
             REPEAT,
         ),
         (

@@ -20,6 +20,7 @@
 //! | `rounds` | several upstream answers in one response |
 //! | `workflow` | the events of a workflow, and an answer that goes on after a restart |
 //! | `citations` | annotations that wait for the text they belong to |
+//! | `waiting` | what the answer waits for, shown in Codex |
 //! | `end` | the end of an answer |
 
 mod call;
@@ -38,6 +39,7 @@ mod reasoning;
 mod rounds;
 pub mod stored_end;
 mod text_part;
+mod waiting;
 mod workflow;
 mod writer;
 
@@ -60,6 +62,7 @@ use self::message::MessageItem;
 use self::native::NativeItems;
 use self::reasoning::ReasoningItem;
 use self::rounds::RoundState;
+use self::waiting::WaitingItem;
 use self::writer::ItemWriter;
 use super::event_buffer::EventBuffer;
 use super::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
@@ -199,6 +202,8 @@ pub struct Assembler {
     is_created: bool,
     /// The items of MCP servers, which come first; none once they are written.
     servers: Vec<HostedItem>,
+    /// What the answer waits for, or did, once it was shown.
+    waiting: Option<WaitingItem>,
     holds: HeldBack,
 }
 
@@ -248,6 +253,7 @@ impl Assembler {
             received_bytes: 0,
             is_created: false,
             servers: Vec::new(),
+            waiting: None,
             holds: HeldBack::default(),
         }
     }

@@ -140,6 +140,14 @@ impl ItemOutput<'_> {
         self.position_with_id(id)
     }
 
+    /// The place of the next item, for one with this prefix that is no part of the output: the
+    /// next item gets the place as well.
+    pub(super) fn position_of_next(&self, prefix: &str) -> ItemPosition {
+        let index = self.writer.next_index;
+        let id = self.writer.response.item_id(prefix, index);
+        ItemPosition { id, index }
+    }
+
     /// Assigns the next output index to an item that has an id.
     pub(super) fn position_with_id(&mut self, id: String) -> ItemPosition {
         let index = self.writer.next_index;

@@ -75,6 +75,7 @@ pub(crate) fn turn(number: usize) -> BundleTurn {
                 provider: "lab".into(),
                 keys_rest_ms: vec![0, 1200],
                 down_ms: 0,
+                answered_lately: true,
                 key_origin: Some(KeyOrigin::File("/home/me/lab.key".into())),
             }],
             failed_requests: 4,

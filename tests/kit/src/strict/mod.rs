@@ -94,7 +94,7 @@ pub fn check(sse_body: &str) -> Result<CheckedStream, Vec<RuleViolation>> {
 }
 
 /// [`check`] for a stream to Codex. Codex treats every done item as complete, so the item in which
-/// an answer failed stays open.
+/// an answer failed stays open, and so does one that says what the answer waits for.
 pub fn check_for_codex(sse_body: &str) -> Result<CheckedStream, Vec<RuleViolation>> {
     check_stream(sse_body, true)
 }

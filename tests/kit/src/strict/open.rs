@@ -36,6 +36,10 @@ impl OpenStreamItem {
         }
     }
 
+    pub(super) fn has_open_part(&self) -> bool {
+        self.part.is_some()
+    }
+
     pub(super) fn event(&mut self, kind: &str, data: &Value, report: &mut ViolationReport) {
         let (stem, verb) = kind.rsplit_once('.').unwrap_or_default();
         if let Some((field, _)) = item::streams(&self.kind).filter(|(_, event)| *event == stem) {
