@@ -171,18 +171,25 @@ pub async fn run_codex_debug_models(program: &OsStr) -> Result<String, CatalogEr
     }
 }
 
-/// Whether this Codex has a feature that can be switched on.
-pub async fn has_feature(program: &OsStr, name: &str) -> bool {
-    let listed = run(program, &["features", "list"]).await;
-    listed.is_ok_and(|listed| has_feature_in(&listed, name))
-}
+/// The features of a Codex, as `codex features list` prints them: a line has a name, a stage and
+/// whether the feature is on. Made by [`CodexFeatures::of`].
+#[derive(Debug, Default)]
+pub struct CodexFeatures(String);
 
-/// Whether a feature is in the list of them: a line has its name, its stage and whether it is on.
-fn has_feature_in(listed: &str, name: &str) -> bool {
-    listed.lines().any(|line| {
-        let mut words = line.split_whitespace();
-        words.next() == Some(name) && words.next().is_some_and(|stage| stage != "removed")
-    })
+impl CodexFeatures {
+    /// Asks a Codex; one that does not answer has none.
+    pub async fn of(program: &OsStr) -> Self {
+        let listed = run(program, &["features", "list"]).await;
+        Self(listed.unwrap_or_default())
+    }
+
+    /// Whether there is a feature that can be switched on and off.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(name) && words.next().is_some_and(|stage| stage != "removed")
+        })
+    }
 }
 
 async fn run(program: &OsStr, arguments: &[&str]) -> Result<String, CatalogError> {

@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::served::{ModelSource, ServedModels};
 use super::{print_text, with_discovered_models};
 use crate::codex::agents::{self, CodexAgents};
-use crate::codex::catalog::{self, CodexCatalog};
+use crate::codex::catalog::{self, CodexCatalog, CodexFeatures};
 use crate::codex::change::FileChange;
 use crate::codex::default_config::{self, DefaultPlan, Restored};
 use crate::codex::home::CodexHome;
@@ -214,7 +214,9 @@ async fn plan(
     let written = plan.no_catalog.is_none().then_some(path.as_path());
     let mut settings = settings(config, origin, model, written);
     let knows_standalone = config.search.mode != SearchMode::Off
-        && catalog::has_feature(options.codex, STANDALONE_SEARCH).await;
+        && CodexFeatures::of(options.codex)
+            .await
+            .has(STANDALONE_SEARCH);
     settings.search = CodexSearch::new(config.search.mode, knows_standalone);
     settings.agents = Some(&sub_agents);
     // Codex refuses settings that name a file that is missing.

@@ -110,7 +110,7 @@ impl UserDirs {
     }
 
     /// The path with `~` for the home directory, for messages to clients.
-    fn shorten(&self, path: &Path) -> String {
+    pub fn shorten(&self, path: &Path) -> String {
         path.strip_prefix(&self.home).map_or_else(
             |_| path.display().to_string(),
             |rest| format!("~/{}", rest.display()),

@@ -56,6 +56,10 @@ pub fn serve() {
         .unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
-        .block_on(commands::serve::run_server(inputs, LoadPurpose::Serve, config))
+        .block_on(commands::serve::run_server(
+            inputs,
+            LoadPurpose::Serve,
+            config,
+        ))
         .unwrap();
 }

@@ -125,7 +125,11 @@ fn a_feature_is_there_unless_it_was_removed() {
         ("old", false),
         ("", false),
     ] {
-        assert_eq!(has_feature_in(LISTED, name), expected, "{name}");
+        assert_eq!(
+            CodexFeatures(LISTED.to_owned()).has(name),
+            expected,
+            "{name}"
+        );
     }
-    assert!(!has_feature_in("", "x"));
+    assert!(!CodexFeatures::default().has("x"));
 }

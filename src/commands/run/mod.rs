@@ -19,12 +19,15 @@ use super::print_error;
 use super::progress::Progress;
 use super::served::{ModelSource, ServedModels};
 use crate::codex::agents::{CodexAgents, of_user};
-use crate::codex::catalog::{self, CatalogError};
+use crate::codex::catalog::{self, CatalogError, CodexFeatures};
 use crate::codex::home::CodexHome;
 use crate::codex::sessions;
 use crate::codex::settings::{CodexSearch, CodexSettings, CodexToken, STANDALONE_SEARCH};
 use crate::config::{ArtifactMode, Config, Flags, Inputs, TOKEN_VARIABLE};
 use server::LocalServer;
+
+/// The feature with which Codex 0.171 runs its turns in a server of its own in the background.
+const BACKGROUND_SERVER: &str = "daemon_auto_start";
 
 /// The options of `respondent run codex`.
 #[derive(Debug, Clone)]
@@ -41,9 +44,9 @@ pub struct RunOptions {
 /// [`AskProvider`](crate::config::LoadPurpose::AskProvider).
 pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyhow::Result<u8> {
     let progress = Progress::begin("Asking Codex for its prompt");
-    let (prompts, has_search) = tokio::join!(
+    let (prompts, features) = tokio::join!(
         catalog::run_codex_debug_models(&options.codex),
-        catalog::has_feature(&options.codex, STANDALONE_SEARCH),
+        CodexFeatures::of(&options.codex),
     );
     let prompts = match prompts {
         Ok(printed) => Some(printed),
@@ -66,7 +69,7 @@ pub async fn codex(inputs: Inputs, config: Config, options: RunOptions) -> anyho
     let server = LocalServer::find_or_start(inputs, config).await?;
     drop(progress);
     let is_exec = options.args.iter().any(|argument| argument == "exec");
-    let ended = run(&server, prompts.as_deref(), has_search, options).await;
+    let ended = run(&server, prompts.as_deref(), &features, options).await;
     if std::io::stderr().is_terminal() {
         match &ended {
             Ok(code) if is_exec && *code != 0 => print_error(no_repository().unwrap_or_default()),
@@ -108,11 +111,11 @@ fn no_repository() -> Option<&'static str> {
 }
 
 /// Runs Codex on a server. `prompts` is the output of `codex debug models`; without it Codex asks
-/// the server for its models. `has_search` says whether Codex can ask the server for searches.
+/// the server for its models. `features` are those of this Codex.
 async fn run(
     server: &LocalServer,
     prompts: Option<&str>,
-    has_search: bool,
+    features: &CodexFeatures,
     options: RunOptions,
 ) -> anyhow::Result<u8> {
     let (config, control) = (server.config(), server.control());
@@ -158,12 +161,17 @@ async fn run(
         },
         catalog,
         artifacts: config.artifacts.mode != ArtifactMode::Off,
-        search: CodexSearch::new(config.search.mode, has_search),
+        search: CodexSearch::new(config.search.mode, features.has(STANDALONE_SEARCH)),
         agents: Some(&agents),
     };
     let mut command = tokio::process::Command::new(&options.codex);
     for setting in settings.overrides() {
         command.arg("-c").arg(setting);
+    }
+    // Codex does not use its server in the background with settings of one run, and warns of it.
+    if features.has(BACKGROUND_SERVER) {
+        let off = format!("features.{BACKGROUND_SERVER}=false");
+        command.arg("-c").arg(off);
     }
     command.args(&options.args);
     if let Some(token) = &config.server.token {

@@ -28,8 +28,9 @@ pub(super) struct LocalServer {
     control: ControlClient,
     config: Arc<Config>,
     own: Option<OwnServer>,
-    /// Where the server of this process logs; `None` if it is another process.
-    log: Option<PathBuf>,
+    /// The file to which the server of this process logs, as people write it; `None` if it is
+    /// another process.
+    log: Option<String>,
 }
 
 /// A server in this process, or one that will run in it when the server of another program ends.
@@ -67,7 +68,7 @@ impl LocalServer {
         config.server.listen = address;
         inputs.flags.listen = Some(address.to_string());
         let control = ControlClient::new(&config);
-        let log = init_log(&config);
+        let log = inputs.dirs.shorten(&init_log(&config));
         let server = new_server(listener, inputs, config).await?;
         Ok(Self {
             control,
@@ -98,8 +99,7 @@ impl LocalServer {
         match &self.log {
             None => format!("Respondent: using the server on {address}.\n"),
             Some(log) => format!(
-                "Respondent: a server runs on {address} until Codex ends; it logs to {}.\n",
-                log.display()
+                "Respondent: a server runs on {address} until Codex ends; it logs to {log}.\n"
             ),
         }
     }
@@ -116,11 +116,18 @@ impl LocalServer {
                 "start it with one",
             ),
         };
-        format!(
+        let mut advice = format!(
             "{what}: {remedy}, such as OPENAI_API_KEY (`respondent models --all` names them all), \
              or add a provider to {}. To try the offline demo: respondent run codex --model {demo}",
             self.config.paths.shown
-        )
+        );
+        if self.log.is_some() {
+            for warning in &self.config.warnings {
+                advice.push_str("\nrespondent: ");
+                advice.push_str(warning);
+            }
+        }
+        advice
     }
 
     /// Ends the server if it is in this process. Turns of other programs may end within the grace
