@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::iter::successors;
 
 use adapters::fault::{Fault, Kind, Patience, Retry};
 use rustls::CertificateError;
@@ -84,8 +85,7 @@ impl TransportFailure {
         // The types of these errors are private.
         let text = cause.to_string();
         if text == "dns error" {
-            let why = cause.source().map(ToString::to_string);
-            return Some(Self::of_lookup(&why.unwrap_or_default()));
+            return Some(Self::of_lookup(cause));
         }
         if text.starts_with("tunnel error") {
             return Some(Self::Proxy);
@@ -107,8 +107,12 @@ impl TransportFailure {
 
     /// Why a name was not resolved, in the words of the C library. A machine without a network gets
     /// those of glibc and musl; macOS says the same of a name that does not exist.
-    fn of_lookup(why: &str) -> Self {
-        if why.contains("Temporary failure") || why.ends_with("Try again") {
+    fn of_lookup(error: &(dyn Error + 'static)) -> Self {
+        let is_temporary = |why: &(dyn Error + 'static)| {
+            let why = why.to_string();
+            why.contains("Temporary failure") || why.ends_with("Try again")
+        };
+        if successors(error.source(), |&why| why.source()).any(is_temporary) {
             Self::NoNameServer
         } else {
             Self::UnknownName
@@ -236,5 +240,31 @@ pub(super) fn error_chain(error: &reqwest::Error) -> String {
         "the transfer failed".to_owned()
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Outer(&'static str, #[source] Box<dyn Error>);
+
+    #[test]
+    fn a_name_server_that_is_silent_does_not_say_that_there_is_no_such_name() {
+        for (why, failure) in [
+            (
+                "Temporary failure in name resolution",
+                TransportFailure::NoNameServer,
+            ),
+            ("Try again", TransportFailure::NoNameServer),
+            ("Name or service not known", TransportFailure::UnknownName),
+        ] {
+            let why = format!("failed to lookup address information: {why}");
+            let inner = Outer("error resolving DNS", io::Error::other(why).into());
+            let error = Outer("dns error", inner.into());
+            assert_eq!(TransportFailure::of_cause(&error), Some(failure));
+        }
     }
 }

@@ -7,7 +7,7 @@ Prints a table of all cases: the seconds until the end of the turn, the requests
 sentence that Codex shows. run.py runs those that are done within some seconds (cases/deadprovider); the others are in
 deadprovider.json. A case has the `replies` of the provider (see `Provider`), or it is `closed`, `full` (its backlog) or
 has a `host` that does not exist; `tls` and `scheme` are what it speaks and what is spoken to it. `worked` says that it
-answered a turn before. `expect` has the most `seconds` and `requests`, and a pattern of what is `shown`.
+answered a turn before, and `back` after how many seconds it is there again. `expect` has the most `seconds` and `requests`, and a pattern of what is `shown`.
 """
 
 import argparse
@@ -76,14 +76,18 @@ class Provider:
     """
 
     def __init__(self, replies: list, backlog=64, certificate: Path | None = None):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=backlog)
-        self.port = self.listener.getsockname()[1]
         self.replies, self.held, self.context = list(replies), [], None
         self.bodies: list[bytes] = []
+        self.port, self.backlog = 0, backlog
         if certificate:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.load_cert_chain(certificate)
-        if replies:
+        self.listen()
+
+    def listen(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=self.backlog)
+        self.port = self.listener.getsockname()[1]
+        if self.replies:
             threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
@@ -168,10 +172,13 @@ def provider_of(case: dict, folder: Path):
     def fail():
         if case.get("closed"):
             provider.close()
+            if "back" in case:
+                threading.Timer(case["back"], provider.listen).start()
         elif case.get("full"):
             if case.get("worked"):
                 provider.close()
-                provider.listener = socket.create_server(("127.0.0.1", provider.port), backlog=backlog)
+                provider.replies = []
+                provider.listen()
             provider.fill()
         else:
             provider.replies = list(case["replies"])

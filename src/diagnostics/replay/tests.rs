@@ -478,7 +478,7 @@ fn connection_failures() {
         requests: vec![json!({"model": "away/m", "input": "hi", "stream": true})],
         ..scene(json!([]))
     });
-    assert_eq!(turn.attempts.len(), 4);
+    assert_eq!(turn.attempts.len(), 2);
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Leaving {
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 if counter.fetch_add(1, Ordering::SeqCst) < answers {
-                    let _ = stream.read(&mut [0; 65536]).await;
+                    let _ = stream.read(&mut vec![0; 65536]).await;
                     let _ = stream.write_all(ANSWER.as_bytes()).await;
                 }
             }
@@ -175,7 +175,9 @@ async fn codex_shows_what_a_turn_waits_for(wire: PlayerWire) {
         let proxy = Proxy::start(&player).await;
         let steps = json!([{"reasoning": "I think."}, {"text": "there"}]);
         for headers in [CODEX, &[]] {
-            refusals.iter().for_each(|it| player.push(it.clone()));
+            for refusal in &refusals {
+                player.push(refusal.clone());
+            }
             player.push(answer(steps.clone()));
             let reply = proxy.post_with(&streaming(&body()), headers).await;
             let stream = if headers.is_empty() {
