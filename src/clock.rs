@@ -51,6 +51,9 @@ impl Random for System {
     }
 }
 
+/// The seconds of an hour.
+pub const HOUR_SECONDS: u64 = 3600;
+
 /// The day of a moment in the local time zone, in days since 1970. `unix` is in seconds since 1970.
 pub fn local_day(unix: u64) -> i64 {
     let seconds = i64::try_from(unix).unwrap_or(i64::MAX);

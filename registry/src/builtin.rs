@@ -295,11 +295,11 @@ mod tests {
         }
     }
 
-    /// Prices per million tokens are cents or a few dollars; cached tokens cost less, and long
-    /// requests do not cost less.
+    /// Prices per million tokens are nothing, cents or a few dollars; cached tokens cost less, and
+    /// long requests do not cost less.
     fn is_plausible(price: &Price) -> bool {
         let tiers = price.tiers.windows(2);
-        price.input > 0.0
+        (price.input > 0.0 || price.output == 0.0)
             && price.output >= price.input
             && price.output < 200.0
             && price

@@ -181,8 +181,8 @@ fn artifact_table(rows: &[ArtifactEntry], now: SystemTime) -> String {
         ("bytes", Right, 9),
         ("lines", Right, 7),
         ("age", Right, 4),
-        ("used", Right, 4),
-        ("kept", Left, 6),
+        ("used ago", Right, 8),
+        ("kept in", Left, 7),
         ("session", Left, 0),
     ];
     let cells = |row: &ArtifactEntry| {

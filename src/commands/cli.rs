@@ -12,9 +12,9 @@ pub use service::ServiceCommand;
 pub use stored::{ArtifactsCommand, ClientsCommand, JobsCommand, StoreCommand, WorkflowsCommand};
 
 use crate::app::web::MAX_RESULTS;
+use crate::commands::usage::UsageSpan;
 use crate::config::Flags;
 use crate::config::inputs::GLOBAL_OPTIONS;
-use crate::diagnostics::selection::TimeSpan;
 
 mod bundle;
 mod codex;
@@ -145,9 +145,12 @@ pub enum CliCommand {
     /// what was measured and what is known are printed as a provider file.
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
-    /// Show what the server is doing, and the tokens and costs of today and this week
+    /// Show what the server is doing, and the tokens and costs of today
     #[command(after_help = examples::STATUS)]
     Status {
+        /// Show everything: this week, all providers, what was learned, the disk
+        #[arg(long)]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -156,9 +159,10 @@ pub enum CliCommand {
     /// client
     #[command(after_help = examples::USAGE)]
     Usage {
-        /// How far back to go, in whole days: 7d is today and the six days before
+        /// How far back to go: 7d is today and the six days before, 3h the last three hours from a
+        /// whole hour on
         #[arg(long, value_name = "TIME", default_value = "7d")]
-        since: TimeSpan,
+        since: UsageSpan,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -17,6 +17,7 @@ use super::cli::{
     EXIT_OK, EXIT_REPLAY_FAILED, RunCommand, ServiceCommand,
 };
 use super::{print_error, print_failure, print_labelled, print_text};
+use crate::app::status::StatusLength;
 use crate::app::web::{ScrapeBody, SearchBody};
 use crate::config::{self, Config, ConfigErrors, Inputs, LoadPurpose};
 use crate::diagnostics::replay::ReplayError;
@@ -143,9 +144,14 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             return block_on(commands::doctor::run(inputs, args));
         }
         CliCommand::Codex(command) => print_text(&codex(command, &inputs)?)?,
-        CliCommand::Status { json } => {
+        CliCommand::Status { all, json } => {
             let config = load_without_keys(&inputs)?;
-            block_on(commands::status::run(&config, json))?;
+            let length = if all {
+                StatusLength::All
+            } else {
+                StatusLength::Short
+            };
+            block_on(commands::status::run(&config, length, json))?;
         }
         CliCommand::Usage { since, json } => {
             let config = load_without_keys(&inputs)?;
@@ -343,9 +349,10 @@ fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
             let create = commands::bundle::create(&config, &wanted, output.as_deref());
             block_on(create)?;
         }
-        BundleCommand::List { json } => {
+        BundleCommand::List { limit, all, json } => {
             let config = load_without_keys(inputs)?;
-            block_on(commands::bundle::list(&config, json))?;
+            let limit = if all { usize::MAX } else { limit };
+            block_on(commands::bundle::list(&config, limit, json))?;
         }
         BundleCommand::Show { file } => commands::bundle::show(&file)?,
         BundleCommand::Diff { a, b } => return commands::bundle::diff(&a, &b),

@@ -120,6 +120,11 @@ fn write_provider(provider: &ListedProvider, out: &mut String) -> std::fmt::Resu
     let width = models.iter().map(|model| model.id.len());
     let width = width.max().unwrap_or(0).clamp(5, NAME_WIDTH);
     if !models.is_empty() {
+        let units = format!(
+            "  {:<width$} {:>13} {:<5} {:<REASONING_WIDTH$} {:>20}",
+            "", "tokens", "", "", "$ per million tokens"
+        );
+        writeln!(out, "{units}")?;
         let line = format!(
             "  {:<width$} {:>6} {:>6} {:<5} {:<REASONING_WIDTH$} {:>6} {:>6} {:>6}",
             "model", "window", "output", "image", "reasoning", "in", "cached", "out"
@@ -237,6 +242,7 @@ mod tests {
             list(&config(), only("acme")).unwrap(),
             "\
 acme (acme), on
+                                tokens                     $ per million tokens
   model                  window output image reasoning         in cached    out
   acme-large-model-with-a-name-that-is-longer-than-its-column
                            1.5M      ?

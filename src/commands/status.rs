@@ -9,7 +9,7 @@ use http::StatusCode;
 
 use super::{print_json, print_text};
 use crate::app::status::report::{StatusReport, UsageReport};
-use crate::app::status::{disk, usage};
+use crate::app::status::{StatusLength, disk, usage};
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
 use crate::log::SafeText;
@@ -19,8 +19,8 @@ use crate::store::{DataDir, OpenError, Store};
 
 const STATUS_PATH: &str = "/diagnostics/status";
 
-/// Prints the status as text or as JSON.
-pub async fn run(config: &Config, json: bool) -> anyhow::Result<()> {
+/// Prints the status as text of this length, or all of it as JSON.
+pub async fn run(config: &Config, length: StatusLength, json: bool) -> anyhow::Result<()> {
     let control = ControlClient::new(config);
     let report = match of_server(&control).await? {
         Some(report) => report,
@@ -30,7 +30,7 @@ pub async fn run(config: &Config, json: bool) -> anyhow::Result<()> {
         return print_json(&report);
     }
     let address = control.address().to_string();
-    print_text(&report.text(&address, SystemTime::now()))
+    print_text(&report.text(&address, SystemTime::now(), length))
 }
 
 /// The status of the running server; `None` if none runs.

@@ -1,5 +1,9 @@
 //! `respondent usage`: what turns have used, by day, owner and model, as the database says.
 
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
+
 use comfy_table::CellAlignment::{Left, Right};
 use jiff::Span;
 use jiff::civil::date;
@@ -8,19 +12,20 @@ use serde::Serialize;
 use super::store::open;
 use super::{print_json, print_text};
 use crate::app::status::report::ModelUsage;
-use crate::clock::{Clock as _, System, local_day};
+use crate::clock::{Clock as _, HOUR_SECONDS, System, local_day};
 use crate::config::Config;
+use crate::diagnostics::listing::short_route;
 use crate::diagnostics::selection::TimeSpan;
 use crate::log::{SafeText, table};
 use crate::metrics::spent::DAY_SECONDS;
 use crate::net::LOCAL_OWNER;
-use crate::store::{UsageKey, UsageSum};
+use crate::store::{KEPT_HOURS, UsageKey, UsagePeriod, UsageSum};
 
 /// The characters of an owner in the table, so that its lines fit a terminal.
 const MAX_OWNER_CHARS: usize = 10;
 
 /// The characters of a route in the table.
-const MAX_ROUTE_CHARS: usize = 24;
+const MAX_ROUTE_CHARS: usize = 18;
 
 /// The label in front of the sums.
 const ALL_DAYS: &str = "all days";
@@ -43,14 +48,60 @@ struct UsageListing {
     owners: Vec<ModelUsage>,
 }
 
-/// Prints what was used in the last days, today included.
-pub fn run(config: &Config, since: TimeSpan, json: bool) -> anyhow::Result<()> {
-    let days = since.0.as_secs().div_ceil(DAY_SECONDS);
-    let today = local_day(System.unix());
-    let before = i64::try_from(days).unwrap_or(i64::MAX).saturating_sub(1);
-    let sums = open(config)?
-        .reading
-        .usage_since(today.saturating_sub(before))?;
+/// How far back `respondent usage` goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageSpan {
+    /// So many whole days, today included.
+    Days(i64),
+    /// So long ago, counted in whole hours of the clock.
+    Hours(TimeSpan),
+}
+
+impl FromStr for UsageSpan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let span: TimeSpan = text.parse()?;
+        let seconds = span.0.as_secs();
+        let days = i64::try_from(seconds / DAY_SECONDS).unwrap_or(i64::MAX);
+        if text.ends_with('d') {
+            return Ok(Self::Days(days));
+        }
+        if seconds > KEPT_HOURS.unsigned_abs() * HOUR_SECONDS {
+            let kept = KEPT_HOURS / 24;
+            return Err(format!(
+                "the hours of the last {kept} days are known; for a longer time give days, such as {}d",
+                days.saturating_add(1)
+            ));
+        }
+        Ok(Self::Hours(span))
+    }
+}
+
+impl fmt::Display for UsageSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Days(days) => write!(f, "{days}d"),
+            Self::Hours(span) => span.fmt(f),
+        }
+    }
+}
+
+/// Prints what was used since then.
+pub fn run(config: &Config, since: UsageSpan, json: bool) -> anyhow::Result<()> {
+    let now = System.unix();
+    let store = open(config)?.reading;
+    let sums = match since {
+        UsageSpan::Days(days) => {
+            let first = local_day(now).saturating_sub(days.saturating_sub(1));
+            store.usage_since(UsagePeriod::Day, first)?
+        }
+        UsageSpan::Hours(span) => {
+            let first = now.saturating_sub(span.0.as_secs()) / HOUR_SECONDS;
+            let first = i64::try_from(first).unwrap_or(i64::MAX);
+            by_day(&store.usage_since(UsagePeriod::Hour, first)?)
+        }
+    };
     let usage = UsageListing::new(&sums);
     if json {
         return print_json(&usage);
@@ -59,6 +110,21 @@ pub fn run(config: &Config, since: TimeSpan, json: bool) -> anyhow::Result<()> {
         return print_text(&format!("No turns in {since}.\n"));
     }
     print_text(&usage.text())
+}
+
+/// The sums of hours by day, the newest first.
+fn by_day(hours: &[(UsageKey, UsageSum)]) -> Vec<(UsageKey, UsageSum)> {
+    let mut days = std::collections::BTreeMap::<_, UsageSum>::new();
+    for (key, sum) in hours {
+        let began = u64::try_from(key.hour).unwrap_or(0) * HOUR_SECONDS;
+        let key = UsageKey {
+            day: local_day(began),
+            hour: 0,
+            ..key.clone()
+        };
+        days.entry((Reverse(key.day), key)).or_default().add(sum);
+    }
+    days.into_iter().map(|((_, key), sum)| (key, sum)).collect()
 }
 
 impl UsageListing {
@@ -85,7 +151,7 @@ impl UsageListing {
         let has_clients = self.owners.iter().any(|it| it.owner != LOCAL_OWNER);
         let row = |first: &str, route: &str, usage: &ModelUsage| {
             let first = SafeText::up_to(first, MAX_OWNER_CHARS).to_string();
-            let route = SafeText::up_to(route, MAX_ROUTE_CHARS).to_string();
+            let route = short_route(route, MAX_ROUTE_CHARS);
             let [turns, input, cached, output, cost] = usage.cells();
             [first, route, turns, input, cached, output, cost]
         };
@@ -120,9 +186,9 @@ impl UsageListing {
             ("day", Left, 10),
             ("model", Left, 5),
             ("turns", Right, 5),
-            ("in", Right, 6),
+            ("tokens in", Right, 9),
             ("cached", Right, 6),
-            ("out", Right, 5),
+            ("tokens out", Right, 10),
             ("cost", Right, 6),
         ];
         let mut text = table(columns, rows.into_iter());
@@ -153,6 +219,7 @@ mod tests {
     fn used(day: i64, owner: &str, model: &str, unpriced: u64) -> (UsageKey, UsageSum) {
         let key = UsageKey {
             day,
+            hour: 0,
             owner: owner.to_owned(),
             provider: "openrouter".to_owned(),
             model: model.to_owned(),
@@ -205,5 +272,29 @@ mod tests {
             "{alone}"
         );
         assert!(!alone.contains("Without the turns"), "{alone}");
+    }
+
+    /// Promise: `respondent usage --since 3h` counts the last hours, not the whole day.
+    #[test]
+    fn hours_are_hours_and_days_are_days() {
+        for (typed, span) in [
+            ("7d", Ok(UsageSpan::Days(7))),
+            ("3h", Ok(UsageSpan::Hours("3h".parse().unwrap()))),
+            ("90m", Ok(UsageSpan::Hours("90m".parse().unwrap()))),
+            ("168h", Ok(UsageSpan::Hours("168h".parse().unwrap()))),
+        ] {
+            assert_eq!(typed.parse(), span, "{typed}");
+        }
+        let long = "200h".parse::<UsageSpan>().unwrap_err();
+        assert!(long.ends_with("such as 9d"), "{long}");
+        let at = |hour: i64| {
+            let (key, sum) = used(0, "local", "small", 0);
+            (UsageKey { hour, ..key }, sum)
+        };
+        let noon = 20_781 * 24 + 12;
+        let days = by_day(&[at(noon), at(noon - 1), at(noon - 48)]);
+        let turns: Vec<_> = days.iter().map(|(_, sum)| sum.turns).collect();
+        assert_eq!(turns, [24, 12]);
+        assert!(days[0].0.day > days[1].0.day);
     }
 }

@@ -12,7 +12,7 @@ use crate::log::{ClientColumn, SafeText, short_id, table};
 use crate::turn::Outcome;
 
 /// The characters of a route in the table, so that its lines fit a terminal.
-const MAX_ROUTE_CHARS: usize = 23;
+const MAX_ROUTE_CHARS: usize = 22;
 
 /// The recorded turns of a server, or of its folder of bundles while it does not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -29,13 +29,13 @@ impl TurnListing {
     /// relative to.
     pub fn table(&self, now: SystemTime) -> String {
         let columns = [
-            ("age", Right, 4),
+            ("ago", Right, 4),
             ("took", Right, 6),
             ("outcome", Left, 12),
-            ("route", Left, 5),
+            ("model", Left, 5),
             ("request", Left, 8),
             ("response", Left, 8),
-            ("kept", Left, 0),
+            ("kept in", Left, 7),
             ("client", Left, 0),
         ];
         let clients = ClientColumn::of(self.turns.iter().map(|turn| turn.owner.as_str()));
@@ -49,7 +49,7 @@ impl TurnListing {
                 age(row.began_ms, now),
                 short_duration(row.took_us),
                 row.outcome.map_or("-", Outcome::label).to_owned(),
-                SafeText::up_to(row.route.as_deref().unwrap_or("-"), route_chars).to_string(),
+                short_route(row.route.as_deref().unwrap_or("-"), route_chars),
                 id(Some(&row.request_id)),
                 id(row.response_id.as_deref()),
                 storage_label(row).to_owned(),
@@ -103,6 +103,21 @@ fn storage_label(row: &ListedTurn) -> &'static str {
     }
 }
 
+/// The name of a route in at most this many characters and a mark; without its provider if it is
+/// too long otherwise.
+pub fn short_route(name: &str, chars: usize) -> String {
+    let name = if name.chars().count() <= chars {
+        name
+    } else {
+        name.split_once('/').map_or(name, |(_, model)| model)
+    };
+    let name = SafeText::new(name).to_string();
+    match name.char_indices().nth(chars) {
+        Some((end, _)) => name.get(..end).unwrap_or_default().to_owned() + "\u{2026}",
+        None => name,
+    }
+}
+
 /// The age of a moment in milliseconds since 1970, such as `5m`.
 pub fn age(ms: u64, now: SystemTime) -> String {
     let then = UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS));
@@ -138,6 +153,7 @@ mod tests {
             outcome: Some(Outcome::Failed),
             route: Some("up/m\x1b[31m".to_owned()),
             failed: true,
+            agent: true,
             memory: true,
             disk: true,
         }

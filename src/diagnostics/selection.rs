@@ -15,7 +15,8 @@ use crate::turn::Outcome;
 /// Which turns a user asks for. [`ListedTurn::matches`] applies it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
-    /// The newest turn that failed.
+    /// The newest turn of an agent that failed; if there is none, the newest request that was
+    /// refused.
     #[default]
     Failed,
     /// The newest turn.
@@ -50,6 +51,9 @@ pub struct ListedTurn {
     pub route: Option<String>,
     /// Whether the turn failed, no matter whose fault it was.
     pub failed: bool,
+    /// Whether it was sent to a provider, or is Codex's: no request that somebody has mistyped.
+    #[serde(default)]
+    pub agent: bool,
     /// Whether the turn is in memory, not redacted.
     pub memory: bool,
     /// Whether the turn is in the folder of stored bundles, redacted.
@@ -180,9 +184,15 @@ impl ListedTurn {
             outcome: turn.outcome,
             route: turn.attempts.last().map(|attempt| attempt.route.clone()),
             failed: turn.is_failure(),
+            agent: !turn.attempts.is_empty() || is_codex(&turn.request.headers),
             memory: false,
             disk: true,
         }
+    }
+
+    /// Whether this turn is taken before all that are not, whatever their age.
+    pub fn is_preferred(&self, select: &Selection) -> bool {
+        *select == Selection::Failed && self.failed && self.agent
     }
 
     /// Whether the selection includes this turn. For every selection but
@@ -199,6 +209,15 @@ impl ListedTurn {
                 .is_none_or(|from| u128::from(self.began_ms) >= from.as_millis()),
         }
     }
+}
+
+/// Whether these headers are Codex's.
+pub(in crate::diagnostics) fn is_codex(headers: &[(String, String)]) -> bool {
+    let headers = headers.iter();
+    let is_own = |name: &str| name == "originator" || name == "user-agent";
+    headers
+        .filter(|(name, _)| is_own(name))
+        .any(|(_, value)| value.starts_with("codex"))
 }
 
 /// The id of a response or of an HTTP request as a user types it, safe in a query and

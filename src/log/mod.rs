@@ -1,14 +1,14 @@
 //! The log of the process, on standard error or in a file.
 //!
 //! `safe_text` keeps every record on one line, whatever a field holds; `human` is the format for
-//! people, and `turn_sentence` what it says about a turn.
+//! people, and `turn_line` what it says about a turn.
 
 mod file;
 mod human;
 mod safe_text;
 mod short_id;
 mod table;
-mod turn_sentence;
+mod turn_line;
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -20,7 +20,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use thiserror::Error;
-use tracing::Subscriber;
+use tracing::{Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::fmt::MakeWriter;
@@ -29,14 +29,14 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 pub use safe_text::{SafeText, escape_lines};
 pub use short_id::{is_id_prefix, short_id};
 pub use table::{ClientColumn, TERMINAL_WIDTH, labelled, style_labels, table, wrapped};
-pub use turn_sentence::{ByteCount, Dollars};
+pub use turn_line::{ByteCount, Dollars, short_count};
 
 use file::LogFile;
 use human::HumanFormat;
 use safe_text::SafeWriter;
 
 /// The target of the records that are written about a turn: while it runs for long, and when it
-/// ends. `turn_sentence` reads their fields.
+/// ends. `turn_line` reads their fields.
 pub const TURN_TARGET: &str = "respondent::turn";
 
 /// The target of records about turns that are kept on disk.
@@ -75,16 +75,20 @@ pub enum LogError {
 /// Sets up the log of the process on standard error. From then on, panics are logged as well.
 ///
 /// `filter` has the syntax of tracing-subscriber's `EnvFilter`: `info`, or
-/// `respondent=debug,warn`. On a terminal, text for people has a short time and colours; the
-/// global choice of anstream and the variable `NO_COLOR` say whether there are colours.
+/// `respondent=debug,warn`. On a terminal, text for people has the time of day alone, colours, and
+/// lines of at most 80 columns; the global choice of anstream and the variable `NO_COLOR` say
+/// whether there are colours.
 pub fn init(filter: &str, format: RecordFormat) -> Result<(), LogError> {
+    let details = shows_details(filter);
     let filter = parse_filter(filter)?;
     match format {
         RecordFormat::Human => {
             let stderr = io::stderr();
             let format = HumanFormat {
-                short_time: stderr.is_terminal(),
+                terminal: stderr.is_terminal(),
                 colors: anstream::AutoStream::choice(&stderr) != anstream::ColorChoice::Never,
+                ascii: !is_utf8(|name| std::env::var(name).ok()),
+                details,
             };
             human(filter, format, io::stderr).try_init()?;
         }
@@ -104,6 +108,7 @@ pub fn current_file() -> Option<&'static Path> {
 
 /// Like [`init`], but the log is continued in a file, which does not grow without limit.
 pub fn init_in_file(filter: &str, format: RecordFormat, path: &Path) -> Result<(), LogError> {
+    let details = shows_details(filter);
     let filter = parse_filter(filter)?;
     let file = LogFile::open(path).map_err(|source| LogError::File {
         path: path.to_owned(),
@@ -111,7 +116,11 @@ pub fn init_in_file(filter: &str, format: RecordFormat, path: &Path) -> Result<(
     })?;
     match format {
         RecordFormat::Human => {
-            human(filter, HumanFormat::default(), Mutex::new(file)).try_init()?;
+            let format = HumanFormat {
+                details,
+                ..HumanFormat::default()
+            };
+            human(filter, format, Mutex::new(file)).try_init()?;
         }
         RecordFormat::Json => json(filter, Mutex::new(SafeWriter(file))).try_init()?,
     }
@@ -140,6 +149,25 @@ fn log_panics() {
         let location = info.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place = %SafeText::new(&location), "panicked");
     }));
+}
+
+/// Whether the filter of this text shows the details of turns.
+fn shows_details(filter: &str) -> bool {
+    let targets = filter.parse::<Targets>();
+    targets.is_ok_and(|targets| targets.would_enable(TURN_TARGET, &Level::DEBUG))
+}
+
+/// Whether the terminal shows UTF-8, as the variables of the locale say. A process without any, as
+/// in a container, is taken to do so.
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = names
+        .iter()
+        .find_map(|name| variable(name).filter(|value| !value.is_empty()));
+    locale.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
 }
 
 /// The filter for a text. rmcp logs several lines of structures for each client that connects, so
@@ -284,8 +312,9 @@ mod tests {
     fn on_a_terminal_the_time_is_short_and_only_the_level_is_coloured() {
         let line = |colors| {
             let style = HumanFormat {
-                short_time: true,
+                terminal: true,
                 colors,
+                ..HumanFormat::default()
             };
             let text = captured_as(RecordFormat::Human, style, "info", || {
                 tracing::warn!("\x1b[31mforged");
@@ -296,6 +325,79 @@ mod tests {
         assert_eq!(line(false), "00:00:00  WARN \\x0b[00mforged\n");
         let colored = "\x1b[0m00:00:00\x1b[0m \x1b[00m WARN\x1b[0m \\x0b[00mforged\n";
         assert_eq!(line(true), colored);
+    }
+
+    /// A record of a turn that failed, with the longest values.
+    fn log_turn() {
+        tracing::warn!(
+            target: super::TURN_TARGET,
+            request = "req_1",
+            outcome = "failed",
+            model = "a-model-with-a-very-long-name-of-more-than-24",
+            tag = "a-folder-with-a-long-name",
+            input = 999_999,
+            cached_percent = 100,
+            output = 999_999,
+            cost = 9_999.99,
+            ms = 599_900,
+            first_event_ms = 20,
+            message = "The provider has no credit left. ".repeat(5).trim_end(),
+        );
+    }
+
+    /// Promise: In a terminal, the log has one line of at most 80 columns for each turn, and below
+    /// it the reason of a failure, never broken within a word; what was changed for the provider is
+    /// told once in a session.
+    #[test]
+    fn a_turn_is_a_line_of_80_columns_and_its_reason() {
+        let show = |details, ascii| {
+            let style = HumanFormat {
+                terminal: true,
+                details,
+                ascii,
+                ..HumanFormat::default()
+            };
+            captured_as(RecordFormat::Human, style, "info", log_turn)
+        };
+        let text = show(false, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert_eq!(
+            lines[0].get(9..),
+            Some(
+                "a-model\u{2026} \u{2717} 599.9s 999.9k in (100% cached) 999.9k out $9999.99 a-folder\u{2026}"
+            )
+        );
+        assert_eq!(lines.len(), 4, "{text}");
+        for line in &lines[1..] {
+            assert!(
+                line.starts_with("         ") && line.ends_with(['.', 't', 'e', 'r']),
+                "{text}"
+            );
+        }
+        assert!(show(true, false).contains("\n         req_1, first event 20 ms"));
+        let plain = show(false, true);
+        assert!(
+            plain.is_ascii() && plain.contains(" failed 599.9s "),
+            "{plain}"
+        );
+    }
+
+    #[test]
+    fn a_locale_that_is_not_utf_8_gets_ascii() {
+        for (name, value, utf8) in [
+            ("LANG", "C", false),
+            ("LANG", "de_DE.UTF-8", true),
+            ("LC_CTYPE", "en_US.utf8", true),
+            ("LC_ALL", "POSIX", false),
+            ("LC_ALL", "", true),
+        ] {
+            let variable = |asked: &str| (asked == name).then(|| value.to_owned());
+            assert_eq!(super::is_utf8(variable), utf8, "{name}={value}");
+        }
     }
 
     #[test]

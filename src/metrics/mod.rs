@@ -21,7 +21,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry, Unit};
 use strum::{IntoEnumIterator as _, IntoStaticStr};
 
-use crate::clock::{Clock, System, local_day};
+use crate::clock::{Clock, HOUR_SECONDS, System, local_day};
 use crate::log::SafeText;
 use crate::net::memory::{MemoryKind, ProcessMemory};
 
@@ -238,7 +238,8 @@ impl Metrics {
         if !turn.provider.is_empty() {
             let route = (turn.provider, turn.model);
             let now = System.unix();
-            let day = local_day(now);
+            let hour = i64::try_from(now / HOUR_SECONDS).unwrap_or(i64::MAX);
+            let time = (local_day(now), hour);
             let used = Spending::of(turn.usage, turn.cost);
             self.spent.add(now, turn.owner, used, turn.spent_is_stored);
             let costs = turn.cost.zip(turn.unshortened_cost);
@@ -246,7 +247,7 @@ impl Metrics {
                 .map(|(cost, unshortened)| (cost + turn.tool_cost, unshortened + turn.tool_cost));
             let bill = turn.unshortened_bill;
             self.usage
-                .count(day, turn.owner, route, turn.usage, costs, bill);
+                .count(time, turn.owner, route, turn.usage, costs, bill);
         }
         let route = self.route(turn.provider, turn.model);
         let [provider, model] = &route;

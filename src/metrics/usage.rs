@@ -1,4 +1,4 @@
-//! What turns have used, by day and model: counted in memory, and added to the store once in a
+//! What turns have used, by hour and model: counted in memory, and added to the store once in a
 //! while, so that no turn waits for a disk.
 
 use std::collections::BTreeMap;
@@ -30,12 +30,12 @@ const SPENT_PERIOD: Duration = Duration::from_secs(2);
 pub struct DailyUsage(Arc<Mutex<BTreeMap<UsageKey, UsageSum>>>);
 
 impl DailyUsage {
-    /// Counts a turn that has ended. `day` is in days since 1970. `costs` is what it cost, and what
-    /// it would have cost with nothing shortened, in US dollars, if the price is known; `bill` says
-    /// what is known of the latter.
+    /// Counts a turn that has ended on this day and in this hour, both since 1970. `costs` is what
+    /// it cost, and what it would have cost with nothing shortened, in US dollars, if the price is
+    /// known; `bill` says what is known of the latter.
     pub(super) fn count(
         &self,
-        day: i64,
+        (day, hour): (i64, i64),
         owner: &str,
         (provider, model): (&str, &str),
         usage: Usage,
@@ -58,6 +58,7 @@ impl DailyUsage {
         };
         let key = UsageKey {
             day,
+            hour,
             owner: owner.to_owned(),
             provider: provider.to_owned(),
             model: SafeText::new(model).to_string(),
@@ -167,7 +168,11 @@ impl UsageLog {
         let mut sums: BTreeMap<UsageKey, UsageSum> = stored.into_iter().collect();
         for (key, sum) in &*self.counts.0.lock() {
             if key.day >= day {
-                sums.entry(key.clone()).or_default().add(sum);
+                let key = UsageKey {
+                    hour: 0,
+                    ..key.clone()
+                };
+                sums.entry(key).or_default().add(sum);
             }
         }
         Ok(sums.into_iter().collect())
@@ -204,16 +209,16 @@ mod tests {
     async fn an_unknown_price_is_not_0_dollars() {
         let counts = DailyUsage::default();
         counts.count(
-            7,
+            (7, 7),
             "local",
             ("acme", "m"),
             USED,
             Some((0.25, 0.75)),
             TOO_LONG,
         );
-        counts.count(7, "local", ("acme", "m"), USED, None, UNKNOWN);
+        counts.count((7, 7), "local", ("acme", "m"), USED, None, UNKNOWN);
         // A turn that failed before it used anything.
-        counts.count(7, "local", ("acme", "m"), Usage::default(), None, None);
+        counts.count((7, 7), "local", ("acme", "m"), Usage::default(), None, None);
         let log = log(counts, None);
         let sums = log.since(7).await.unwrap();
         let [(_, sum)] = sums.as_slice() else {
@@ -235,7 +240,7 @@ mod tests {
             let (data_dir, store) = store(&folder);
             let log = log(counts.clone(), Some(store));
             counts.count(
-                7,
+                (7, 7),
                 "local",
                 ("acme", "m"),
                 USED,
@@ -245,7 +250,7 @@ mod tests {
             log.flush().await;
             let locked = LockedDatabase::new(&data_dir);
             counts.count(
-                7,
+                (7, 7),
                 "local",
                 ("acme", "m"),
                 USED,
@@ -266,11 +271,18 @@ mod tests {
     fn the_sums_in_memory_are_limited() {
         let counts = DailyUsage::default();
         for n in 0..MAX_SUMS * 2 {
-            counts.count(7, "local", ("acme", &format!("m{n}")), USED, None, UNKNOWN);
+            counts.count(
+                (7, 7),
+                "local",
+                ("acme", &format!("m{n}")),
+                USED,
+                None,
+                UNKNOWN,
+            );
         }
         assert_eq!(counts.0.lock().len(), MAX_SUMS + 1);
         counts.count(
-            7 + DAYS_IN_MEMORY,
+            (7 + DAYS_IN_MEMORY, 7),
             "local",
             ("acme", "m"),
             USED,

@@ -18,7 +18,7 @@ use super::error::StoreError;
 use super::learned::{self, LearnedRow};
 use super::reading::StoreRead;
 use super::token_ratios::{self, StoredRatio};
-use super::usage::{self, UsageKey, UsageSum};
+use super::usage::{self, UsageKey, UsagePeriod, UsageSum};
 use super::{contents, schema, sweep};
 
 /// The most faults of one kind of check that the database itself reports.
@@ -152,9 +152,13 @@ impl StoreReading {
         Ok(Some(Self { connection }))
     }
 
-    /// What the turns of all owners have used since a day, the newest day first. Blocks.
-    pub fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
-        usage::since(&self.connection, day)
+    /// What the turns of all owners have used since a day or an hour, the newest first. Blocks.
+    pub fn usage_since(
+        &self,
+        period: UsagePeriod,
+        first: i64,
+    ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+        usage::since(&self.connection, period, first)
     }
 
     /// All that was learned from refusals, the oldest first. Blocks.

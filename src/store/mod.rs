@@ -34,7 +34,7 @@
 //! | `deliveries` | the webhooks that are to be told of a background response |
 //! | `contents` | JSON that several rows share |
 //! | `prompts` | the prompts of the last responses, as hashes |
-//! | `usage` | what turns have used, summed by day and model |
+//! | `usage`, `usage_hours` | what turns have used, summed by day or hour, and by model |
 //! | `sources` | what was found and read for responses, and the calls of tools that did it |
 //! | `spent` | what each owner has used today |
 //! | `session_table` | tables of what sessions need again after a restart |
@@ -125,7 +125,7 @@ pub use sweep::{SweepLimits, SweepStep};
 pub use threads::{NewItem, StoredItems};
 pub use token_ratios::{MAX_TOKEN_RATIOS, StoredRatio};
 pub use transfer::{ImportCounts, TransferError};
-pub use usage::{OTHER_MODELS, UsageKey, UsageSum};
+pub use usage::{KEPT_HOURS, OTHER_MODELS, UsageKey, UsagePeriod, UsageSum};
 pub use whole_sessions::{MAX_WHOLE_SESSIONS, WholeSession};
 pub use workflow_runs::{PausedRun, WaitingRun};
 pub use writer::{UnwrittenBatch, WrittenBatch};
@@ -377,7 +377,7 @@ impl Store {
         .await
     }
 
-    /// Adds to what turns have used. Each sum has a key of its own.
+    /// Adds sums of hours to what turns have used. Each has a key of its own.
     pub async fn add_usage(&self, sums: Vec<(UsageKey, UsageSum)>) -> Result<(), StoreError> {
         self.write_with(move |writer| usage::add(&mut writer.connection, &sums))
             .await
@@ -386,8 +386,10 @@ impl Store {
     /// What the turns of all owners have used from a day on, the newest first. The day is in days
     /// since 1970.
     pub async fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
-        self.read_small(LOCAL_OWNER, move |reading, _| usage::since(reading, day))
-            .await
+        self.read_small(LOCAL_OWNER, move |reading, _| {
+            usage::since(reading, UsagePeriod::Day, day)
+        })
+        .await
     }
 
     /// Adds to what owners have used on a day.

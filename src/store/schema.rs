@@ -12,7 +12,7 @@ use super::lock_patience::LOCK_TIMEOUT;
 use super::page_caches::{self, READER_CACHE, WRITER_CACHE};
 
 /// The migrations. The one at index N brings the schema from version N to N + 1.
-const MIGRATIONS: [&str; 22] = [
+const MIGRATIONS: [&str; 23] = [
     include_str!("001.sql"),
     include_str!("002.sql"),
     include_str!("003.sql"),
@@ -35,6 +35,7 @@ const MIGRATIONS: [&str; 22] = [
     include_str!("020.sql"),
     include_str!("021.sql"),
     include_str!("022.sql"),
+    include_str!("023.sql"),
 ];
 
 /// The size in bytes to which the write-ahead log is truncated after it has grown.
@@ -164,7 +165,7 @@ pub(super) mod tests {
             ("synchronous", "2"),
             ("foreign_keys", "1"),
             ("auto_vacuum", "2"),
-            ("user_version", "22"),
+            ("user_version", "23"),
         ] {
             let found: rusqlite::types::Value = connection
                 .pragma_query_value(None, pragma, |row| row.get(0))

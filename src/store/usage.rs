@@ -1,19 +1,23 @@
-//! What turns have used, summed by day, owner and model. The sums are limited in number and age.
+//! What turns have used, summed by day or hour, owner and model. The sums are limited in number and
+//! age.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
 use super::time_in_use::SELECT_DAY;
 
-/// The most models of one day and owner that have sums of their own; later ones share one. A client
-/// chooses the name of a model where a provider takes any.
+/// The most models of one day or hour and owner that have sums of their own; later ones share one.
+/// A client chooses the name of a model where a provider takes any.
 const MAX_MODELS_A_DAY: u64 = 256;
 
 /// The provider and the model of the sums that are shared.
 pub const OTHER_MODELS: &str = "other";
 
-/// How many days sums are kept.
+/// How many days the sums of days are kept.
 const KEPT_DAYS: i64 = 366;
+
+/// How many hours the sums of hours are kept.
+pub const KEPT_HOURS: i64 = 7 * 24;
 
 /// The largest number in a sum, so that sums never overflow and are exact in JSON.
 const MAX_NUMBER: u64 = 1 << 53;
@@ -23,6 +27,8 @@ const MAX_NUMBER: u64 = 1 << 53;
 pub struct UsageKey {
     /// Days since 1970, in the time zone of the server.
     pub day: i64,
+    /// Hours since 1970; 0 in the sum of a day.
+    pub hour: i64,
     /// The owner.
     pub owner: String,
     /// The provider's id.
@@ -73,50 +79,98 @@ impl UsageSum {
     }
 }
 
-/// Adds sums to the stored ones, and deletes those that are too old. Each has a key of its own.
+/// The time that is summed up in one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsagePeriod {
+    /// A day in the time zone of the server.
+    Day,
+    /// An hour.
+    Hour,
+}
+
+impl UsagePeriod {
+    /// The table and its column with the number of the period.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Day => ("usage", "day"),
+            Self::Hour => ("usage_hours", "hour"),
+        }
+    }
+
+    fn number(self, key: &UsageKey) -> i64 {
+        match self {
+            Self::Day => key.day,
+            Self::Hour => key.hour,
+        }
+    }
+
+    /// How many periods are kept, and how many of them are a day.
+    fn kept(self) -> (i64, i64) {
+        match self {
+            Self::Day => (KEPT_DAYS, 1),
+            Self::Hour => (KEPT_HOURS, 24),
+        }
+    }
+}
+
+/// The columns with the numbers of a sum.
+const SUM: &str = "turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned";
+
+/// Adds sums of hours to the stored ones of their days and hours, and deletes those that are too
+/// old. Each has a key of its own.
 pub(super) fn add(
     connection: &mut Connection,
     sums: &[(UsageKey, UsageSum)],
 ) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for (key, sum) in sums {
-        let mut key = key.clone();
-        let mut stored = read(&transaction, &key)?;
-        if stored.is_none() && models_of_day(&transaction, &key)? >= MAX_MODELS_A_DAY {
-            OTHER_MODELS.clone_into(&mut key.provider);
-            OTHER_MODELS.clone_into(&mut key.model);
-            stored = read(&transaction, &key)?;
+    for period in [UsagePeriod::Day, UsagePeriod::Hour] {
+        for (key, sum) in sums {
+            let mut key = key.clone();
+            let mut stored = read(&transaction, period, &key)?;
+            if stored.is_none() && models_of(&transaction, period, &key)? >= MAX_MODELS_A_DAY {
+                OTHER_MODELS.clone_into(&mut key.provider);
+                OTHER_MODELS.clone_into(&mut key.model);
+                stored = read(&transaction, period, &key)?;
+            }
+            let mut total = stored.unwrap_or_default();
+            total.add(sum);
+            write(&transaction, period, &key, &total)?;
         }
-        let mut total = stored.unwrap_or_default();
-        total.add(sum);
-        write(&transaction, &key, &total)?;
-    }
-    if let Some(newest) = sums.iter().map(|(key, _)| key.day).max() {
-        let oldest = newest.saturating_sub(KEPT_DAYS);
-        transaction
-            .prepare_cached(&format!(
-                "DELETE FROM usage WHERE day <= min(?1, coalesce({SELECT_DAY} - ?2, ?1))"
-            ))?
-            .execute([oldest, KEPT_DAYS])?;
+        let ((table, column), (kept, a_day)) = (period.names(), period.kept());
+        if let Some(newest) = sums.iter().map(|(key, _)| period.number(key)).max() {
+            transaction
+                .prepare_cached(&format!(
+                    "DELETE FROM {table}
+                     WHERE {column} <= min(?1, coalesce({SELECT_DAY} * {a_day} - ?2, ?1))"
+                ))?
+                .execute([newest.saturating_sub(kept), kept])?;
+        }
     }
     transaction.commit()?;
     Ok(())
 }
 
-/// The sums of all owners from a day on: by day, the newest first, then by owner, provider and
-/// model.
+/// The sums of all owners from a day or an hour on: the newest first, then by owner, provider and
+/// model. Those of hours have the day 0.
 pub(super) fn since(
     connection: &Connection,
-    day: i64,
+    period: UsagePeriod,
+    first: i64,
 ) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
-    let mut select = connection.prepare_cached(
-        "SELECT turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned,
-                day, owner, provider, model
-         FROM usage WHERE day >= ?1 ORDER BY day DESC, owner, provider, model",
-    )?;
-    let rows = select.query_map([day], |row| {
+    let (table, column) = period.names();
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT {SUM}, {column}, owner, provider, model
+         FROM {table} WHERE {column} >= ?1 ORDER BY {column} DESC, owner, provider, model"
+    ))?;
+    let rows = select.query_map([first], |row| {
+        let number = row.get(9)?;
+        let (day, hour) = match period {
+            UsagePeriod::Day => (number, 0),
+            UsagePeriod::Hour => (0, number),
+        };
         let key = UsageKey {
-            day: row.get(9)?,
+            day,
+            hour,
             owner: row.get(10)?,
             provider: row.get(11)?,
             model: row.get(12)?,
@@ -126,13 +180,17 @@ pub(super) fn since(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn read(connection: &Connection, key: &UsageKey) -> Result<Option<UsageSum>, StoreError> {
-    let mut select = connection.prepare_cached(
-        "SELECT turns, input, cached, output, cost, unpriced, unshortened, too_long, unreckoned
-         FROM usage
-         WHERE day = ?1 AND owner = ?2 AND provider = ?3 AND model = ?4",
-    )?;
-    let names = params![key.day, key.owner, key.provider, key.model];
+fn read(
+    connection: &Connection,
+    period: UsagePeriod,
+    key: &UsageKey,
+) -> Result<Option<UsageSum>, StoreError> {
+    let (table, column) = period.names();
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT {SUM} FROM {table}
+         WHERE {column} = ?1 AND owner = ?2 AND provider = ?3 AND model = ?4"
+    ))?;
+    let names = params![period.number(key), key.owner, key.provider, key.model];
     Ok(select.query_row(names, sum).optional()?)
 }
 
@@ -150,21 +208,31 @@ fn sum(row: &rusqlite::Row<'_>) -> rusqlite::Result<UsageSum> {
     })
 }
 
-fn models_of_day(connection: &Connection, key: &UsageKey) -> Result<u64, StoreError> {
-    let mut select =
-        connection.prepare_cached("SELECT count(*) FROM usage WHERE day = ?1 AND owner = ?2")?;
-    Ok(select.query_row(params![key.day, key.owner], |row| row.get(0))?)
+fn models_of(
+    connection: &Connection,
+    period: UsagePeriod,
+    key: &UsageKey,
+) -> Result<u64, StoreError> {
+    let (table, column) = period.names();
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT count(*) FROM {table} WHERE {column} = ?1 AND owner = ?2"
+    ))?;
+    Ok(select.query_row(params![period.number(key), key.owner], |row| row.get(0))?)
 }
 
-fn write(connection: &Connection, key: &UsageKey, sum: &UsageSum) -> Result<(), StoreError> {
-    let mut insert = connection.prepare_cached(
-        "INSERT OR REPLACE INTO usage
-         (day, owner, provider, model, turns, input, cached, output, cost, unpriced,
-          unshortened, too_long, unreckoned)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-    )?;
+fn write(
+    connection: &Connection,
+    period: UsagePeriod,
+    key: &UsageKey,
+    sum: &UsageSum,
+) -> Result<(), StoreError> {
+    let (table, column) = period.names();
+    let mut insert = connection.prepare_cached(&format!(
+        "INSERT OR REPLACE INTO {table} ({column}, owner, provider, model, {SUM})
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+    ))?;
     insert.execute(params![
-        key.day,
+        period.number(key),
         key.owner,
         key.provider,
         key.model,
@@ -189,6 +257,7 @@ mod tests {
     fn key(day: i64, model: &str) -> UsageKey {
         UsageKey {
             day,
+            hour: 0,
             owner: "local".to_owned(),
             provider: "acme".to_owned(),
             model: model.to_owned(),
@@ -225,14 +294,44 @@ mod tests {
         (both.turns, both.cost, both.unshortened) = (2, 1.0, 3.0);
         both.too_long = 2;
         assert_eq!(
-            since(&connection, 20_000).unwrap(),
+            since(&connection, UsagePeriod::Day, 20_000).unwrap(),
             [
                 (key(20_001, "m"), turn(7)),
                 (key(20_000, "m"), both),
                 (other, turn(5)),
             ]
         );
-        assert_eq!(since(&connection, 20_001).unwrap().len(), 1);
+        assert_eq!(
+            since(&connection, UsagePeriod::Day, 20_001).unwrap().len(),
+            1
+        );
+    }
+
+    #[test]
+    fn hours_are_summed_up_apart_and_for_some_days_only() {
+        let mut connection = in_memory();
+        let at = |hour: i64| UsageKey {
+            hour,
+            ..key(hour / 24, "m")
+        };
+        let first = 480_000;
+        for hour in [first, first + 1, first + 1] {
+            add(&mut connection, &[(at(hour), turn(5))]).unwrap();
+        }
+        let inputs = |from: i64| -> Vec<(i64, u64)> {
+            let sums = since(&connection, UsagePeriod::Hour, from).unwrap();
+            sums.iter()
+                .map(|(key, sum)| (key.hour, sum.input))
+                .collect()
+        };
+        assert_eq!(inputs(0), [(first + 1, 10), (first, 5)]);
+        assert_eq!(inputs(first + 1), [(first + 1, 10)]);
+        let days = since(&connection, UsagePeriod::Day, 0).unwrap();
+        assert_eq!((days.len(), days[0].1.input), (1, 15));
+        add(&mut connection, &[(at(first + KEPT_HOURS + 1), turn(5))]).unwrap();
+        let left = since(&connection, UsagePeriod::Hour, 0).unwrap();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert_eq!(since(&connection, UsagePeriod::Day, 0).unwrap().len(), 2);
     }
 
     /// Promise: What the status stores is limited in rows and days, and no turn waits for it.
@@ -243,17 +342,20 @@ mod tests {
             let models = (0..MAX_MODELS_A_DAY * 2).map(|n| (key(day, &format!("m{n}")), turn(1)));
             add(&mut connection, &models.collect::<Vec<_>>()).unwrap();
         }
-        let first = since(&connection, 0).unwrap();
+        let first = since(&connection, UsagePeriod::Day, 0).unwrap();
         assert_eq!(first.len() as u64, 2 * (MAX_MODELS_A_DAY + 1));
         let rest = first.iter().find(|(key, _)| key.model == OTHER_MODELS);
         assert_eq!(rest.unwrap().1.turns, MAX_MODELS_A_DAY);
         add(&mut connection, &[(key(20_000 + KEPT_DAYS, "m"), turn(1))]).unwrap();
-        let days = since(&connection, 0).unwrap();
+        let days = since(&connection, UsagePeriod::Day, 0).unwrap();
         assert!(days.iter().all(|(key, _)| key.day > 20_000), "{days:?}");
         // A clock that jumps forward deletes nothing.
         let time = "INSERT INTO time_in_use VALUES (1, 20001 * 86400)";
         connection.execute_batch(time).unwrap();
         add(&mut connection, &[(key(30_000, "m"), turn(1))]).unwrap();
-        assert_eq!(since(&connection, 0).unwrap().len(), days.len() + 1);
+        assert_eq!(
+            since(&connection, UsagePeriod::Day, 0).unwrap().len(),
+            days.len() + 1
+        );
     }
 }

@@ -13,6 +13,7 @@ use strum::{EnumString, IntoStaticStr};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::background::restored_headers;
+use super::logged_sessions::folder_of;
 use crate::net::bounded_id;
 
 /// What Codex says about a turn.
@@ -198,6 +199,8 @@ pub struct Session {
     /// The id was derived from the content of the request. A derived session never authorizes
     /// anything.
     pub derived: bool,
+    /// The name of the folder that the client works in, if the request tells it. For logs.
+    pub folder: Option<Box<str>>,
 }
 
 impl Session {
@@ -208,12 +211,14 @@ impl Session {
             return Self {
                 id: bounded_id(thread_id.into()).into_owned(),
                 derived: false,
+                folder: caller.codex.then(|| folder_of(turn)).flatten(),
             };
         }
         if let Some(key) = &turn.controls.prompt_cache_key {
             return Self {
                 id: bounded_id(key.decoded()).into_owned(),
                 derived: false,
+                folder: None,
             };
         }
         let first_text = turn.items.first().and_then(|item| item.plain_text());
@@ -231,6 +236,7 @@ impl Session {
         Self {
             id: format!("{hash:016x}"),
             derived: true,
+            folder: None,
         }
     }
 
@@ -470,7 +476,8 @@ mod tests {
             session(&second, &codex),
             Session {
                 id: "t1".into(),
-                derived: false
+                derived: false,
+                folder: None,
             }
         );
     }

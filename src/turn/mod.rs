@@ -43,6 +43,7 @@ mod engine;
 mod failover;
 mod image_texts;
 mod large_work;
+mod logged_sessions;
 mod mcp_request;
 mod message;
 mod observer;

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::caller::{Caller, Session};
 use super::failover::PreparedAttempt;
+use super::logged_sessions::LoggedSessions;
 use super::observer::TurnObserver;
 use super::outcome::Outcome;
 use super::owner_limits::{OwnerSlot, check_day};
@@ -29,7 +30,13 @@ use crate::metrics::{Metrics, OpenStream, UnshortenedBill};
 use crate::secrets::Redactor;
 use crate::store::SpentRow;
 
+mod changes;
 mod report;
+
+/// What to do about an answer that was cut off at its limit.
+const LIMIT_ADVICE: &str = "The answer was cut off at its limit of tokens: raise \
+    max_output_tokens in the request or, if it has none, max_output of the model in the \
+    configuration.";
 
 /// Who stores what a turn has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +60,9 @@ pub(super) struct Record {
     pub(super) model: String,
     /// The session, once the request has been read.
     pub(super) session: Session,
+    /// The short name of the session in logs.
+    tag: String,
+    logged: Option<Arc<LoggedSessions>>,
     pub(super) notes: Notes,
     pub(super) retries: u32,
     /// The usage of the last upstream request.
@@ -93,6 +103,8 @@ pub(super) struct Record {
     pub(super) round_began: Instant,
     first_event: Option<Duration>,
     outcome: Option<Outcome>,
+    /// What its user can do about an answer that is not complete.
+    advice: Option<&'static str>,
     /// The final fault, redacted.
     fault: Option<Fault>,
     /// The final fault with its secrets, for the observer.
@@ -127,6 +139,8 @@ impl Record {
             provider: String::new(),
             model: String::new(),
             session: Session::default(),
+            tag: String::new(),
+            logged: None,
             notes: Notes::default(),
             retries: 0,
             usage: None,
@@ -150,6 +164,7 @@ impl Record {
             round_began: Instant::now(),
             first_event: None,
             outcome: None,
+            advice: None,
             fault: None,
             raw_fault: None,
             observer,
@@ -158,9 +173,33 @@ impl Record {
         }
     }
 
+    /// The request was read, and belongs to this session.
+    pub(super) fn set_session(&mut self, session: &Session, logged: &Arc<LoggedSessions>) {
+        self.session.clone_from(session);
+        self.tag = logged.tag(session);
+        if let Some(agent) = self.agent_name() {
+            let name = agent.rsplit('/').next().unwrap_or_default();
+            self.tag = format!("{}/{}", self.tag, SafeText::up_to(name, 32));
+        }
+        self.tag = self.config.redactor().redact_known(&self.tag).into_owned();
+        self.logged = Some(Arc::clone(logged));
+    }
+
+    /// The name of the model for people: without the provider if no other one lists it.
+    fn shown_model(&self) -> String {
+        let mut providers = self.config.registry.providers.iter();
+        let is_elsewhere = providers
+            .any(|provider| provider.id != self.provider && provider.model(&self.model).is_some());
+        if is_elsewhere {
+            format!("{}/{}", self.provider, self.model)
+        } else {
+            self.model.clone()
+        }
+    }
+
     /// The session's id for people. A client may choose any text.
     fn session_name(&self) -> Cow<'_, str> {
-        let Session { id, derived } = &self.session;
+        let Session { id, derived, .. } = &self.session;
         if *derived {
             Cow::Borrowed(id)
         } else {
@@ -288,8 +327,11 @@ impl Record {
         self.estimated_input = attempt.answer_params.estimated_input_tokens;
         self.provider.clone_from(&attempt.route.provider.id);
         self.model = self.model_name(&attempt.route).into_owned();
-        self.running
-            .set_route(format!("{}/{}", self.provider, self.model));
+        self.running.set_route(
+            format!("{}/{}", self.provider, self.model),
+            self.shown_model(),
+            &self.tag,
+        );
         self.price.clone_from(&attempt.route.model.price);
         self.running.set_spending(self.expected_spending());
         self.notes.extend(&attempt.notes);
@@ -368,6 +410,11 @@ impl Record {
             assembler::ResponseStatus::Failed => Outcome::Failed,
             assembler::ResponseStatus::Cancelled => Outcome::Cancelled,
         });
+    }
+
+    /// The answer was cut off at its limit of tokens.
+    pub(super) fn cut_at_limit(&mut self) {
+        self.advice = Some(LIMIT_ADVICE);
     }
 
     /// The turn failed for good. Redacts the fault's texts, which go to the client and the log.
@@ -468,7 +515,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Inputs, LoadPurpose};
-    use crate::log::{RecordFormat, captured};
+    use crate::log::{RecordFormat, captured_lines};
     use crate::turn::TurnKind;
     use crate::turn::prefix::{PrefixReason, RequestPart};
 
@@ -504,7 +551,12 @@ mod tests {
         record.caller.agent = Some("/root/scout".into());
         record.provider = "acme".into();
         record.model = "m-1".into();
-        record.session.id = "s1".into();
+        let session = Session {
+            id: "s1".into(),
+            folder: Some("proj".into()),
+            ..Session::default()
+        };
+        record.set_session(&session, &Arc::default());
         record.retries = 1;
         record.price = Some(price());
         record.usage = Some(Usage {
@@ -533,23 +585,6 @@ mod tests {
         record.answer_ended(assembler::ResponseStatus::Completed);
     }
 
-    /// A turn that continues the previous request and breaks no prefix.
-    fn with_kept_prefix() {
-        let mut record = record();
-        record.estimated_input = 1200;
-        record.usage = Some(Usage {
-            input: 1000,
-            ..Usage::default()
-        });
-        record.prefix = Some(PrefixReport {
-            request_bytes: 4000,
-            previous_bytes: 3000,
-            shared_bytes: 3000,
-            reason: PrefixReason::NewTurn,
-            differs_at: None,
-        });
-    }
-
     /// A turn that would not have fitted the window with nothing shortened.
     fn too_long_unshortened() {
         let mut record = record();
@@ -567,13 +602,10 @@ mod tests {
         record().failed(&mut fault);
     }
 
-    /// A human-readable log line without its time and its duration.
-    fn sentence(log: fn()) -> String {
-        let line = captured(RecordFormat::Human, log);
-        let (_, sentence) = line.trim_end().split_once("Z ").unwrap();
-        let (before, rest) = sentence.split_once(" after ").unwrap();
-        let (_, after) = rest.split_once(" ms").unwrap();
-        format!("{before}{after}")
+    /// A human-readable log line without its date and time.
+    fn line(log: fn()) -> String {
+        let line = captured_lines(RecordFormat::Human, log).pop().unwrap();
+        line.splitn(3, ' ').last().unwrap().to_owned()
     }
 
     #[tokio::test(start_paused = true)]
@@ -607,33 +639,67 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_person_reads_a_sentence() {
+    async fn a_person_reads_a_line() {
         assert_eq!(
-            sentence(completed),
-            " INFO acme/m-1 completed, 1000 tokens in (87% cached, 1201 estimated), \
-             50 out (20 reasoning), $0.0012, $0.0032 unshortened, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
-             codex /root/scout compaction req_1"
+            line(completed),
+            "m-1 \u{2713} 0.0s 1000 in (87% cached) 50 out $0.0012 proj/scout (compaction)"
         );
+        assert_eq!(line(refused), "\u{2717} refused 0.0s: No model 'a\\nb'.");
         assert_eq!(
-            sentence(refused),
-            r" WARN refused: No model 'a\nb' [model_not_found]; req_1"
+            line(too_long_unshortened),
+            "\u{2026} disconnected 0.0s 1000 in (0% cached) $0.0020"
         );
-        assert_eq!(
-            sentence(too_long_unshortened),
-            " INFO disconnected, 1000 tokens in (0% cached), $0.0020, too long unshortened; req_1"
+        assert_eq!(line(|| drop(record())), "\u{2026} disconnected 0.0s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_changed_for_the_provider_is_told_once_in_a_session() {
+        let sessions = Arc::<LoggedSessions>::default();
+        let turn = |session: &str, effort: &str| {
+            captured_lines(RecordFormat::Human, || {
+                let mut record = record();
+                record.provider = "acme".into();
+                record.model = "m-1".into();
+                let session = Session {
+                    id: session.to_owned(),
+                    folder: Some("proj".into()),
+                    ..Session::default()
+                };
+                record.set_session(&session, &sessions);
+                record.notes.add("effort_mapped", effort);
+                record.notes.add("retried", "overloaded");
+                record.answer_ended(assembler::ResponseStatus::Completed);
+            })
+        };
+        let told = turn("s1", "none to low");
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told[0].ends_with(
+                "INFO changed for m-1 in proj: the reasoning effort is changed from none to low"
+            ),
+            "{told:?}"
         );
-        assert_eq!(sentence(|| drop(record())), " INFO disconnected; req_1");
-        assert_eq!(
-            sentence(with_kept_prefix),
-            " INFO disconnected, 1000 tokens in (0% cached); req_1"
-        );
+        assert_eq!(turn("s1", "none to low").len(), 1);
+        assert_eq!(turn("s1", "max to high").len(), 2);
+        assert_eq!(turn("s2", "none to low").len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_prewarmed_connection_is_no_line_for_people() {
+        let prewarm = || {
+            let mut record = record();
+            record.caller.kind = TurnKind::Prewarm;
+            record.answer_ended(assembler::ResponseStatus::Completed);
+        };
+        assert_eq!(captured_lines(RecordFormat::Human, prewarm).len(), 0);
+        assert_eq!(captured_lines(RecordFormat::Json, prewarm).len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_program_reads_every_field() {
         let read = |log: fn()| -> Value {
-            let mut value: Value =
-                serde_json::from_str(&captured(RecordFormat::Json, log)).unwrap();
+            let line = captured_lines(RecordFormat::Json, log).pop().unwrap();
+            let mut value: Value = serde_json::from_str(&line).unwrap();
             value.as_object_mut().unwrap().remove("timestamp");
             value
         };
@@ -641,7 +707,8 @@ mod tests {
             read(completed),
             json!({
                 "level": "INFO", "target": "respondent::turn", "request": "req_1",
-                "outcome": "completed", "route": "acme/m-1", "caller": "codex",
+                "outcome": "completed", "route": "acme/m-1", "model": "m-1", "tag": "proj/scout",
+                "caller": "codex",
                 "kind": "compaction", "agent": "/root/scout",
                 "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
                 "estimated_input": 1201, "shared_percent": "99.9", "prefix": "epoch",

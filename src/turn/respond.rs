@@ -201,7 +201,7 @@ pub(super) async fn begin(
             failed
         }
     };
-    record.session.clone_from(&prepared.session);
+    record.set_session(&prepared.session, &service.shared.logged);
     let ReceivedRequest {
         config,
         ctx,

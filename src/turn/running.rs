@@ -54,6 +54,8 @@ struct RunningEntry {
     spending: Spending,
     /// `provider/model` of the last attempt, without secrets; empty before the first one.
     route: String,
+    /// The model and the tag of the session, as the log names them.
+    names: (String, String),
     began: Instant,
     next_report: Instant,
     received: Arc<AtomicU64>,
@@ -106,6 +108,8 @@ impl RunningTurns {
                 target: log::TURN_TARGET,
                 request = %turn.request_id,
                 route = %SafeText::new(&turn.route),
+                model = %SafeText::new(&turn.names.0),
+                tag = %SafeText::new(&turn.names.1),
                 running_s = now.duration_since(turn.began).as_secs(),
                 received = turn.received.load(Relaxed),
             );
@@ -128,6 +132,7 @@ impl RunningTurns {
             owner: Arc::clone(owner),
             spending: Spending::default(),
             route: String::new(),
+            names: Default::default(),
             began,
             next_report: began + FIRST_REPORT,
             received: Arc::clone(&received),
@@ -142,10 +147,12 @@ impl RunningTurns {
 }
 
 impl RunningTurn {
-    /// Sets the `provider/model` that the turn is sent to.
-    pub(super) fn set_route(&self, route: String) {
+    /// Sets the `provider/model` that the turn is sent to, and the names of the model and the
+    /// session in the log.
+    pub(super) fn set_route(&self, route: String, model: String, tag: &str) {
         if let Some(turn) = self.all.turns.lock().get_mut(&self.number) {
             turn.route = route;
+            turn.names = (model, tag.to_owned());
         }
     }
 
@@ -231,15 +238,16 @@ mod tests {
             let [line] = lines.as_slice() else {
                 panic!("{lines:?}")
             };
-            line.split_once("INFO ").unwrap().1.to_owned()
+            // The date and the time come first.
+            line.splitn(3, ' ').last().unwrap().to_owned()
         };
         assert!(reported(9).is_empty());
-        let expected = "has been running for 10 s, nothing received yet; req_1";
+        let expected = "has been running for 10 s, nothing received";
         assert_eq!(sentence(reported(10)), expected);
         assert!(reported(39).is_empty());
-        turn.set_route("acme/m-1".to_owned());
+        turn.set_route("acme/m-1".to_owned(), "m-1".to_owned(), "proj");
         turn.add_received(12_345);
-        let expected = "acme/m-1 has been running for 40 s, 12.3 kB received; req_1";
+        let expected = "m-1 has been running for 40 s, 12.3 kB received proj";
         assert_eq!(sentence(reported(40)), expected);
         assert_eq!(running.count(), 1);
         drop(turn);

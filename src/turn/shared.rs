@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::background::ResponseIdentity;
 use super::calibration::TokenRatios;
 use super::image_texts::KnownImages;
+use super::logged_sessions::LoggedSessions;
 use super::output_cache::OutputCache;
 use super::prefix::RequestFingerprint;
 use super::session_changes::SessionChanges;
@@ -43,6 +44,7 @@ pub(super) struct SharedState {
     pub(super) rounds: StoredRounds,
     pub(super) images: KnownImages,
     pub(super) token_ratios: TokenRatios,
+    pub(super) logged: Arc<LoggedSessions>,
 }
 
 impl SharedState {
@@ -60,6 +62,7 @@ impl SharedState {
             rounds: StoredRounds::default(),
             images: KnownImages::default(),
             token_ratios: TokenRatios::default(),
+            logged: Arc::default(),
         }
     }
 

@@ -131,7 +131,8 @@ pub async fn send_request(
     if let Some(key) = key {
         upstream.add_key(key, &mut url, &mut headers);
     }
-    upstream.health().begin_request(Instant::now());
+    let began = Instant::now();
+    upstream.health().begin_request(began);
     let sending = upstream
         .client
         .post(url)
@@ -163,6 +164,9 @@ pub async fn send_request(
         headers: response.headers(),
     });
     if response.status().is_success() {
+        if let Some(key) = key {
+            upstream.keys().accepted(key, began);
+        }
         return Ok(UpstreamResponse::new(response, permit));
     }
     Err(error_reply(upstream, quirks, &path, response, clock, observe).await)

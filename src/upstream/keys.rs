@@ -19,7 +19,14 @@ pub struct KeyRing {
     keys: Vec<Secret>,
     /// One for each key, or empty.
     weights: Vec<u32>,
-    cooling_until: Mutex<Vec<Option<Instant>>>,
+    rests: Mutex<Vec<Option<Rest>>>,
+}
+
+/// A cooldown: since when, and until when.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    since: Instant,
+    until: Instant,
 }
 
 /// The index of a key in its [`KeyRing`].
@@ -38,7 +45,7 @@ impl KeyRing {
         Self {
             keys: keys.to_vec(),
             weights: weights.to_vec(),
-            cooling_until: Mutex::new(vec![None; keys.len()]),
+            rests: Mutex::new(vec![None; keys.len()]),
         }
     }
 
@@ -52,11 +59,11 @@ impl KeyRing {
     /// provider has no key.
     pub fn choose(&self, session: u64) -> Option<KeyIndex> {
         let now = Instant::now();
-        let cooling_until = self.cooling_until.lock();
-        let available = cooling_until
+        let rests = self.rests.lock();
+        let available = rests
             .iter()
             .enumerate()
-            .filter(|(_, until)| has_passed(**until, now))
+            .filter(|(_, rest)| is_over(**rest, now))
             .map(|(index, _)| index);
         let chosen = if self.weights.is_empty() {
             available.min()
@@ -65,10 +72,8 @@ impl KeyRing {
         };
         chosen
             .or_else(|| {
-                let soonest = cooling_until
-                    .iter()
-                    .enumerate()
-                    .min_by_key(|(_, until)| **until);
+                let rests = rests.iter().enumerate();
+                let soonest = rests.min_by_key(|(_, rest)| rest.map(|rest| rest.until));
                 soonest.map(|(index, _)| index)
             })
             .map(KeyIndex)
@@ -77,11 +82,22 @@ impl KeyRing {
     /// Starts the cooldown of a key. Returns whether another key is available.
     pub fn cool_down(&self, key: KeyIndex, pause: Duration) -> bool {
         let now = Instant::now();
-        let mut cooling_until = self.cooling_until.lock();
-        if let Some(until) = cooling_until.get_mut(key.0) {
-            *until = Some(now + pause.min(MAX_COOLDOWN));
+        let mut rests = self.rests.lock();
+        if let Some(rest) = rests.get_mut(key.0) {
+            *rest = Some(Rest {
+                since: now,
+                until: now + pause.min(MAX_COOLDOWN),
+            });
         }
-        cooling_until.iter().any(|until| has_passed(*until, now))
+        rests.iter().any(|rest| is_over(*rest, now))
+    }
+
+    /// Ends the cooldown of a key: a request with it that began at `began` was accepted. One that
+    /// began before the cooldown proves nothing.
+    pub fn accepted(&self, key: KeyIndex, began: Instant) {
+        if let Some(rest) = self.rests.lock().get_mut(key.0) {
+            *rest = rest.filter(|rest| rest.since > began);
+        }
     }
 
     /// The time until a key is available; `None` if one is available or there are no keys.
@@ -98,10 +114,12 @@ impl KeyRing {
     /// The remaining cooldown of each key.
     pub fn cooldowns(&self) -> Vec<Duration> {
         let now = Instant::now();
-        let left = |until: &Option<Instant>| {
-            until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+        let left = |rest: &Option<Rest>| {
+            rest.map_or(Duration::ZERO, |rest| {
+                rest.until.saturating_duration_since(now)
+            })
         };
-        self.cooling_until.lock().iter().map(left).collect()
+        self.rests.lock().iter().map(left).collect()
     }
 
     /// The value of the header that carries the key: `prefix` and the key, marked as
@@ -151,8 +169,8 @@ pub(super) fn set_query(url: &mut reqwest::Url, pairs: &[(impl AsRef<str>, impl 
         .extend_pairs(pairs);
 }
 
-fn has_passed(until: Option<Instant>, now: Instant) -> bool {
-    until.is_none_or(|until| until <= now)
+fn is_over(rest: Option<Rest>, now: Instant) -> bool {
+    rest.is_none_or(|rest| rest.until <= now)
 }
 
 #[cfg(test)]
@@ -195,6 +213,21 @@ mod tests {
         assert!(ring.time_until_available().is_some());
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(ring.time_until_available().is_none());
+    }
+
+    /// Promise: A key that was at its limit or refused counts as usable again as soon as a later
+    /// request with it is accepted.
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_works_again_rests_no_longer() {
+        let ring = ring(&["first-key"], &[]);
+        let before = Instant::now();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        ring.cool_down(KeyIndex(0), Duration::from_mins(10));
+        ring.accepted(KeyIndex(0), before);
+        assert!(ring.time_until_available().is_some());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        ring.accepted(KeyIndex(0), Instant::now());
+        assert_eq!(ring.cooldowns(), [Duration::ZERO]);
     }
 
     #[test]

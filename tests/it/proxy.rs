@@ -173,8 +173,14 @@ impl Setup {
         } else {
             "key_required = false"
         };
+        // Tests look for the details of turns.
+        let log = if server.contains("log = ") {
+            ""
+        } else {
+            "log = \"info,respondent::turn=debug\""
+        };
         format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n{server}\n\
+            "[server]\nlisten = \"127.0.0.1:0\"\n{server}\n{log}\n\
              [providers.up]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n{key}\n{discover}{provider}\n{tables_toml}\n{search}"
         )
     }

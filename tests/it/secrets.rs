@@ -498,7 +498,9 @@ async fn one_record_is_one_line() {
         let ended = |log: &str| -> usize {
             log.lines()
                 .filter(|line| match format {
-                    "human" => line.contains(" after ") && line.contains("req_"),
+                    "human" => {
+                        line.contains(['\u{2713}', '\u{2717}', '\u{2026}']) && line.contains("req_")
+                    }
                     _ => line.contains("\"target\":\"respondent::turn\""),
                 })
                 .count()

@@ -34,10 +34,10 @@ pub async fn status(proxy: &Proxy, setup: &Setup) -> Value {
     serde_json::from_str(&run_status(proxy, setup, &["--json"]).await).unwrap()
 }
 
-/// What `respondent status` prints.
+/// What `respondent status --all` prints.
 pub async fn run_status(proxy: &Proxy, setup: &Setup, flags: &[&str]) -> String {
     let (code, out, err) = proxy
-        .run_command(setup, &[&["status"], flags].concat())
+        .run_command(setup, &[&["status", "--all"], flags].concat())
         .await;
     assert_eq!(code, 0, "{out}{err}");
     out
@@ -61,7 +61,7 @@ fn assert_used(usage: &Value, priced_turns: u64) {
     assert!(usage[1]["turns_without_price"].as_u64() >= Some(1));
 }
 
-/// Promise: `respondent status` shows the turns that run, the state of the providers with the
+/// Promise: `respondent status --all` shows the turns that run, the state of the providers with the
 /// reason of their last failure, and what turns used today and in the last seven days by model,
 /// also after a restart and without a server. An unknown price is shown as unknown.
 #[kit::test]
@@ -179,7 +179,7 @@ pub async fn learned_server(player: &Player, setup: &Setup) -> Proxy {
     proxy
 }
 
-/// Promise: `respondent status` says how much was learned of models, and `respondent models
+/// Promise: `respondent status --all` says how much was learned of models, and `respondent models
 /// --learned` shows what, with the day and the refusal, also without a server.
 #[kit::test]
 async fn what_was_learned_of_models_is_shown_with_its_evidence() {

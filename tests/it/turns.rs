@@ -502,7 +502,7 @@ async fn the_headers_contain_the_notes_and_the_route(wire: PlayerWire) {
     assert!(notes.contains("parameter_ignored"), "{notes}");
     assert!(reply.header("x-request-id").unwrap().starts_with("req_"));
     assert_eq!(player.requests()[0].json()["model"], "large");
-    proxy.wait_for_log("up/large completed").await;
+    proxy.wait_for_log(", up/large, ").await;
     proxy
         .wait_for_metric("respondent_turns_total", "model=\"large\"", 1.0)
         .await;

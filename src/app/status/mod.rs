@@ -19,6 +19,7 @@ use crate::metrics::usage::UsageLog;
 use crate::net::Owner;
 use crate::store::DataDir;
 use report::{DiskReport, ServerReport, StatusReport, UsageReport, WEEK};
+pub use text::StatusLength;
 
 /// The most turns that have ended and are listed.
 const RECENT_TURNS: usize = 5;

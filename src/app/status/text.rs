@@ -6,27 +6,96 @@ use std::time::{Duration, SystemTime};
 use comfy_table::CellAlignment::{Left, Right};
 
 use super::report::{DiskReport, ModelUsage, ServerReport, StatusReport};
-use crate::diagnostics::listing::{TurnListing, age, short_duration};
-use crate::log::{ByteCount, ClientColumn, Dollars, SafeText, short_id, table};
+use crate::diagnostics::listing::{TurnListing, age, short_duration, short_route};
+use crate::log::{
+    ByteCount, ClientColumn, Dollars, SafeText, TERMINAL_WIDTH, short_count, short_id, table,
+};
 use crate::metrics::{TriedCount, WebActivity};
 use crate::upstream::{LearnedReport, ProviderReport};
 
-/// The most models of a period that have a line of their own.
-const MAX_MODELS: usize = 10;
+/// The most models of a period that have a line of their own, in the whole report and in the short
+/// one.
+const MAX_MODELS: [usize; 2] = [10, 2];
 
 /// The most running turns that have a line of their own.
-const MAX_RUNNING: usize = 10;
+const MAX_RUNNING: [usize; 2] = [10, 2];
+
+/// The most providers in trouble that the short report names.
+const MAX_TROUBLE: usize = 2;
+
+/// The most lines of the short report: with the command and the next prompt it fits a terminal of
+/// 24 lines.
+const MAX_LINES: usize = 22;
+
+/// The most turns that have ended in the short report.
+const MAX_RECENT: usize = 5;
 
 /// The characters of the reason for a failure, so that lines fit a terminal.
 const MAX_REASON_CHARS: usize = 39;
 
 /// The characters of a route, so that lines fit a terminal.
-const MAX_ROUTE_CHARS: usize = 25;
+const MAX_ROUTE_CHARS: usize = 23;
+
+/// The characters of a route in a table of usage, without and with a column of clients.
+const MAX_USED_ROUTE_CHARS: usize = 18;
+const MIN_USED_ROUTE_CHARS: usize = 12;
+
+/// How much the report says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusLength {
+    /// What a person in a session wants to know, in [`MAX_LINES`] lines.
+    Short,
+    /// Everything.
+    All,
+}
+
+impl StatusLength {
+    /// The limit for this length out of those of the whole report and the short one.
+    fn limit(self, [all, short]: [usize; 2]) -> usize {
+        match self {
+            Self::All => all,
+            Self::Short => short,
+        }
+    }
+}
 
 impl StatusReport {
     /// The report as text. `address` is the server's address, and `now` the moment that ages are
     /// relative to.
-    pub fn text(&self, address: &str, now: SystemTime) -> String {
+    pub fn text(&self, address: &str, now: SystemTime, length: StatusLength) -> String {
+        match length {
+            StatusLength::All => self.whole_text(address, now),
+            StatusLength::Short => self.short_text(address, now),
+        }
+    }
+
+    fn short_text(&self, address: &str, now: SystemTime) -> String {
+        let usage = match &self.usage {
+            Some(usage) => usage_table("Today", &usage.today, StatusLength::Short),
+            None => "What turns have used cannot be read.\n".to_owned(),
+        };
+        let mut end = format!("\n{usage}");
+        let models = self.usage.iter().flat_map(|usage| &usage.today);
+        if models.clone().any(|model| model.cost.is_some()) {
+            end += "Unshortened: what the same turns would have cost with outputs sent whole.\n";
+        }
+        if models.clone().any(is_partly_known) {
+            end += PARTLY_KNOWN;
+        }
+        end += "`respondent status --all` shows the rest: the week, all providers, the disk.\n";
+        let Some(server) = &self.server else {
+            return format!("No server runs on {address}.\n{end}");
+        };
+        let start = server.head(address, now) + &server.running_text(StatusLength::Short);
+        let end = format!("\n{}{end}", providers_in_trouble(&server.providers));
+        let lines = |text: &str| text.lines().count();
+        // A title and the names of the columns come with the turns.
+        let room = MAX_LINES.saturating_sub(lines(&start) + lines(&end) + 3);
+        let recent = server.recent_text(now, room.clamp(1, MAX_RECENT));
+        start + &recent + &end
+    }
+
+    fn whole_text(&self, address: &str, now: SystemTime) -> String {
         let mut text = match &self.server {
             Some(server) => server.text(address, now),
             None => format!("No server runs on {address}.\n"),
@@ -34,16 +103,21 @@ impl StatusReport {
         text.push('\n');
         match &self.usage {
             Some(usage) => {
-                text += &usage_table("Today", &usage.today);
+                text += &usage_table("Today", &usage.today, StatusLength::All);
                 text.push('\n');
-                text += &usage_table("Last 7 days", &usage.week);
+                text += &if usage.week == usage.today {
+                    "Last 7 days: the same as today.\n".to_owned()
+                } else {
+                    usage_table("Last 7 days", &usage.week, StatusLength::All)
+                };
                 let mut models = usage.today.iter().chain(&usage.week);
                 if models.clone().any(|model| model.cost.is_some()) {
-                    text += "Whole: what the same turns would have cost with nothing shortened.\n";
+                    text += "Unshortened: what the same turns would have cost with outputs sent \
+                             whole.\n";
                     text += &uncompared(&sum(&usage.week));
                 }
                 if models.any(is_partly_known) {
-                    text += "+ Without the turns whose price is unknown.\n";
+                    text += PARTLY_KNOWN;
                 }
                 if !usage.stored {
                     text += "Usage is lost when the server ends: it keeps no artifacts on disk.\n";
@@ -57,23 +131,32 @@ impl StatusReport {
 }
 
 impl ServerReport {
-    fn text(&self, address: &str, now: SystemTime) -> String {
-        let mut text = format!(
+    fn head(&self, address: &str, now: SystemTime) -> String {
+        format!(
             "Respondent {} has been running on {address} for {}.\n\n",
             SafeText::new(&self.version),
             age(self.started_ms, now)
-        );
+        )
+    }
+
+    fn running_text(&self, length: StatusLength) -> String {
+        let mut text = String::new();
         if self.running.is_empty() {
             text += "No turn is running.\n";
         } else {
             let count = self.running.len();
+            let shown = length.limit(MAX_RUNNING);
             let turns = if count == 1 { "turn is" } else { "turns are" };
-            let _ = writeln!(text, "{count} {turns} running.");
+            let _ = if count > shown {
+                writeln!(text, "{count} {turns} running; the oldest {shown}:")
+            } else {
+                writeln!(text, "{count} {turns} running.")
+            };
             let clients = ClientColumn::of(self.running.iter().map(|turn| turn.owner.as_str()));
-            let rows = self.running.iter().take(MAX_RUNNING).map(|turn| {
+            let rows = self.running.iter().take(shown).map(|turn| {
                 [
                     short_duration(turn.running_ms.saturating_mul(1000)),
-                    route(turn.route.as_deref().unwrap_or("-"), MAX_ROUTE_CHARS),
+                    short_route(turn.route.as_deref().unwrap_or("-"), MAX_ROUTE_CHARS),
                     ByteCount(turn.received_bytes).to_string(),
                     SafeText::new(&short_id(&turn.request_id)).to_string(),
                     clients.cell(&turn.owner),
@@ -81,7 +164,7 @@ impl ServerReport {
             });
             let columns = [
                 ("for", Right, 6),
-                ("route", Left, 5),
+                ("model", Left, 5),
                 ("received", Right, 9),
                 ("request", Left, 8),
                 ("client", Left, 6),
@@ -91,21 +174,32 @@ impl ServerReport {
         if self.queued_jobs + self.running_jobs > 0 {
             let _ = writeln!(
                 text,
-                "\nBackground responses: {} running, {} queued.",
+                "Background responses: {} running, {} queued.",
                 self.running_jobs, self.queued_jobs
             );
         }
-        if !self.recent.is_empty() {
-            let listing = TurnListing {
-                started_ms: None,
-                turns: self.recent.clone(),
-            };
-            let _ = write!(text, "\nNewest turns\n{}", listing.table(now));
+        text
+    }
+
+    /// The newest turns that have ended, at most `limit`; empty if there are none.
+    fn recent_text(&self, now: SystemTime, limit: usize) -> String {
+        if self.recent.is_empty() {
+            return String::new();
         }
+        let listing = TurnListing {
+            started_ms: None,
+            turns: self.recent.iter().take(limit).cloned().collect(),
+        };
+        format!("\nNewest turns\n{}", listing.table(now))
+    }
+
+    fn text(&self, address: &str, now: SystemTime) -> String {
+        let mut text = self.head(address, now) + &self.running_text(StatusLength::All);
+        text += &self.recent_text(now, usize::MAX);
         let rows = self
             .providers
             .iter()
-            .map(|provider| [provider.id.clone(), provider_state(provider)]);
+            .map(|provider| [provider.id.clone(), provider_state(provider).join("\n")]);
         let columns = [("provider", Left, 8), ("state", Left, 5)];
         let _ = write!(text, "\n{}", table(columns, rows));
         text += &web_text(&self.web);
@@ -124,6 +218,42 @@ impl ServerReport {
         }
         text
     }
+}
+
+const PARTLY_KNOWN: &str = "+ Without the turns whose price is unknown.\n";
+
+/// The providers that did not work when they were last asked, or have keys that cannot be used.
+fn providers_in_trouble(providers: &[ProviderReport]) -> String {
+    let trouble: Vec<_> = providers.iter().filter(|one| !is_well(one)).collect();
+    if trouble.is_empty() {
+        return match providers {
+            [only] => format!("The provider {} is up.\n", SafeText::new(&only.id)),
+            all => format!("All {} providers are up.\n", all.len()),
+        };
+    }
+    let mut text = String::new();
+    for provider in trouble.iter().take(MAX_TROUBLE) {
+        let id = SafeText::new(&provider.id);
+        let state = provider_state(provider);
+        let state = state.iter().find(|line| *line != "up");
+        let line = format!("{id}: {}", state.map_or("", String::as_str));
+        let _ = writeln!(
+            text,
+            "{}",
+            SafeText::up_to(&line, usize::from(TERMINAL_WIDTH) - 1)
+        );
+    }
+    let hidden = trouble.len().saturating_sub(MAX_TROUBLE);
+    if hidden > 0 {
+        let _ = writeln!(text, "{hidden} more providers have failed.");
+    }
+    text
+}
+
+fn is_well(provider: &ProviderReport) -> bool {
+    let last = provider.last_request.as_ref();
+    let has_failed = last.is_some_and(|last| last.failure.is_some());
+    provider.down_ms == 0 && provider.resting_keys == 0 && !has_failed
 }
 
 /// How much was learned of models; empty if nothing was.
@@ -173,14 +303,15 @@ fn web_text(web: &WebActivity) -> String {
     format!("\n{}", table(columns, rows.into_iter()))
 }
 
-fn provider_state(provider: &ProviderReport) -> String {
+/// The state of a provider, and what is to be said of its keys, in a line each.
+fn provider_state(provider: &ProviderReport) -> Vec<String> {
     let last = provider.last_request.as_ref();
     let failure = last.and_then(|last| Some((last.ago_ms, last.failure.as_deref()?)));
     let failure = failure.map(|(ago_ms, reason)| {
         let reason = SafeText::up_to(reason, MAX_REASON_CHARS).to_string();
         (short_ago(ago_ms), reason)
     });
-    let mut state = match failure {
+    let state = match failure {
         _ if provider.down_ms > 0 => {
             let left = Duration::from_millis(provider.down_ms).as_secs() + 1;
             let reason = failure.map_or_else(String::new, |(_, reason)| format!(": {reason}"));
@@ -191,14 +322,14 @@ fn provider_state(provider: &ProviderReport) -> String {
         None if provider.asked => "has not answered yet".to_owned(),
         None => "not asked yet".to_owned(),
     };
+    let mut lines = vec![state];
     if provider.resting_keys > 0 {
-        let _ = write!(
-            state,
-            "\n{} of {} keys at a limit or refused",
+        lines.push(format!(
+            "{} of {} keys at a limit or refused",
             provider.resting_keys, provider.keys
-        );
+        ));
     }
-    state
+    lines
 }
 
 /// A time that has passed, in its largest unit.
@@ -227,23 +358,28 @@ impl DiskReport {
     }
 }
 
-fn usage_table(period: &str, models: &[ModelUsage]) -> String {
+fn usage_table(period: &str, models: &[ModelUsage], length: StatusLength) -> String {
     if models.is_empty() {
         return format!("{period}: no turns.\n");
     }
     let clients = ClientColumn::of(models.iter().map(|model| model.owner.as_str()));
-    let route_chars = clients.left_of(MAX_ROUTE_CHARS);
+    let (route_chars, out) = if clients.has_clients {
+        (MIN_USED_ROUTE_CHARS, "out")
+    } else {
+        (MAX_USED_ROUTE_CHARS, "tokens out")
+    };
+    let max_models = length.limit(MAX_MODELS);
     let mut lines: Vec<(String, String, ModelUsage)> = models
         .iter()
-        .take(MAX_MODELS)
+        .take(max_models)
         .map(|model| {
             let name = format!("{}/{}", model.provider, model.model);
             let client = clients.cell(&model.owner);
-            (client, route(&name, route_chars), model.clone())
+            (client, short_route(&name, route_chars - 1), model.clone())
         })
         .collect();
-    let others = models.get(MAX_MODELS..).unwrap_or_default();
-    if !others.is_empty() {
+    let others = models.get(max_models..).unwrap_or_default();
+    if !others.is_empty() && length == StatusLength::All {
         let name = format!("{} others", others.len());
         lines.push((String::new(), name, sum(others)));
     }
@@ -256,9 +392,9 @@ fn usage_table(period: &str, models: &[ModelUsage]) -> String {
         ("turns", Right, 5),
         ("tokens in", Right, 9),
         ("cached", Right, 6),
-        ("out", Right, 7),
+        (out, Right, 6),
         ("cost", Right, 7),
-        ("whole", Right, 7),
+        ("unshortened", Right, 11),
     ];
     let rows = lines.into_iter().map(|(client, name, usage)| {
         let [turns, input, cached, output, cost_of_all] = usage.cells();
@@ -370,22 +506,6 @@ fn cost(cost: Option<f64>, usage: &ModelUsage) -> String {
     }
 }
 
-/// A number of tokens in at most six characters, such as `12.3k`.
-fn short_count(count: u64) -> String {
-    match count {
-        0..10_000 => count.to_string(),
-        10_000..1_000_000 => format!("{}.{}k", count / 1000, count % 1000 / 100),
-        1_000_000..1_000_000_000 => {
-            format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000)
-        }
-        _ => format!("{}G", count / 1_000_000_000),
-    }
-}
-
-fn route(name: &str, chars: usize) -> String {
-    SafeText::up_to(name, chars - 1).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::UNIX_EPOCH;
@@ -423,6 +543,7 @@ mod tests {
             outcome: Some(Outcome::Completed),
             route: Some("moonshot/kimi-k2.6".to_owned()),
             failed: false,
+            agent: true,
             memory: true,
             disk: false,
         };
@@ -523,11 +644,16 @@ mod tests {
         }
     }
 
-    fn text_of(report: &StatusReport) -> String {
-        let text = report.text("127.0.0.1:8787", UNIX_EPOCH + Duration::from_secs(1300));
+    fn text_in(report: &StatusReport, length: StatusLength) -> String {
+        let now = UNIX_EPOCH + Duration::from_secs(1300);
+        let text = report.text("127.0.0.1:8787", now, length);
         let wide = text.lines().find(|line| line.chars().count() > 80);
         assert_eq!(wide, None, "{text}");
         text
+    }
+
+    fn text_of(report: &StatusReport) -> String {
+        text_in(report, StatusLength::All)
     }
 
     #[test]
@@ -538,13 +664,12 @@ mod tests {
 Respondent 0.2.0 has been running on 127.0.0.1:8787 for 13m.
 
 1 turn is running.
-   for  route                       received  request
- 12.3s  moonshot/a-model-with-a-…    45.6 kB  9f5a19f7
-
+   for  model                      received  request
+ 12.3s  a-model-with-a-name-tha…    45.6 kB  9f5a19f7
 Background responses: 1 running, 3 queued.
 
 Newest turns
- age    took  outcome       route               request   response  kept
+ ago    took  outcome       model               request   response  kept in
   5m    1.2s  completed     moonshot/kimi-k2.6  0f5a19f7  1b2c3d4e  memory
 
 provider  state
@@ -562,14 +687,14 @@ Learned of models (respondent models --learned): 1 change, 0 token ratios
 
 In 2 sessions outputs are no longer shortened: it cost more than it saved.
 
-Today                      turns  tokens in  cached      out     cost    whole
-moonshot/kimi-k2.6          1234     123.4M     86%    98.7k    $1.23    $8.64
+Today               turns  tokens in  cached  tokens out     cost  unshortened
+kimi-k2.6            1234     123.4M     86%       98.7k    $1.23        $8.64
 
-Last 7 days                turns  tokens in  cached      out     cost    whole
-moonshot/kimi-k2.6          1234     123.4M     86%    98.7k  $12.35+  $86.42+
-moonshot/local-\\u001b[31m   1234     123.4M     86%    98.7k  unknown  unknown
-all                         2468     246.9M     86%   197.5k  $12.35+  $86.42+
-Whole: what the same turns would have cost with nothing shortened.
+Last 7 days         turns  tokens in  cached  tokens out     cost  unshortened
+kimi-k2.6            1234     123.4M     86%       98.7k  $12.35+      $86.42+
+local-\\u001b[31m     1234     123.4M     86%       98.7k  unknown      unknown
+all                  2468     246.9M     86%      197.5k  $12.35+      $86.42+
+Unshortened: what the same turns would have cost with outputs sent whole.
 Of the turns in 7 days, 24 would not have fitted unshortened, and 8 cannot
   be compared; both count there at their actual cost.
 + Without the turns whose price is unknown.
@@ -577,6 +702,67 @@ Of the turns in 7 days, 24 would not have fitted unshortened, and 8 cannot
 Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns
   in /home/me/.local/share/respondent
 "
+        );
+    }
+
+    #[test]
+    fn equal_periods_are_one_table() {
+        let mut report = report();
+        let usage = report.usage.as_mut().unwrap();
+        usage.week.clone_from(&usage.today);
+        let text = text_of(&report);
+        assert!(text.contains("Last 7 days: the same as today.\n"), "{text}");
+        assert_eq!(text.matches("tokens in").count(), 1, "{text}");
+    }
+
+    /// Promise: `respondent status` fits a terminal of 24 lines and 80 columns, whatever happens,
+    /// and says how to see the rest.
+    #[test]
+    fn the_short_status_fits_24_lines() {
+        let quiet = {
+            let mut report = report();
+            let server = report.server.as_mut().unwrap();
+            server.running.clear();
+            (server.queued_jobs, server.running_jobs) = (0, 0);
+            server.providers.truncate(1);
+            report
+        };
+        let text = text_in(&quiet, StatusLength::Short);
+        assert!(text.contains("\nThe provider moonshot is up.\n"), "{text}");
+        assert!(!text.contains("Last 7 days"), "{text}");
+        assert!(text.contains("respondent status --all"), "{text}");
+        let mut busy = report();
+        let server = busy.server.as_mut().unwrap();
+        server.running = vec![server.running[0].clone(); 30];
+        server.recent = vec![server.recent[0].clone(); 5];
+        let mut bad = server.providers[1].clone();
+        bad.last_request = None;
+        server.providers = vec![bad; 9];
+        let usage = busy.usage.as_mut().unwrap();
+        usage.today = vec![usage.week[0].clone(); 9];
+        let text = text_in(&busy, StatusLength::Short);
+        assert!(
+            text.lines().count() <= 23,
+            "{}\n{text}",
+            text.lines().count()
+        );
+        for part in [
+            "30 turns are running; the oldest 2:",
+            "\nNewest turns\n",
+            "\ndeepseek: down; asked again in 10 s\n",
+            "\n7 more providers have failed.\n",
+            "\nall ",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        let offline = StatusReport {
+            server: None,
+            ..report()
+        };
+        let text = text_in(&offline, StatusLength::Short);
+        assert!(
+            text.starts_with("No server runs on 127.0.0.1:8787.\n\nToday "),
+            "{text}"
         );
     }
 
@@ -633,15 +819,6 @@ Disk: 12.3 MB of tool outputs and usage, 45.6 kB of 3 recorded turns
         assert!(
             text.contains("Usage is lost when the server ends"),
             "{text}"
-        );
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let counts = [0, 9_999, 10_000, 999_999, 12_345_678, u64::MAX];
-        assert_eq!(
-            counts.map(short_count),
-            ["0", "9999", "10.0k", "999.9k", "12.3M", "18446744073G"]
         );
     }
 }

@@ -14,8 +14,9 @@ use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::commands::progress::Progress;
 use crate::config::Config;
 use crate::diagnostics::bundle::{self, Bundle, BundleTurn, Scope};
-use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan};
-use crate::log::ByteCount;
+use crate::diagnostics::listing::age;
+use crate::diagnostics::selection::{BundleQuery, ListedTurn, Selection, TimeSpan};
+use crate::log::{ByteCount, SafeText, short_id};
 
 pub use fetch::listing;
 
@@ -90,6 +91,12 @@ fn summary(
         count => format!("{count} turns"),
     };
     let mut lines = notes.to_vec();
+    if let (Selection::Failed | Selection::Last, [turn]) = (&wanted.selection, &*bundle.turns) {
+        lines.push(chosen(
+            &ListedTurn::from_bundle_turn(turn),
+            SystemTime::now(),
+        ));
+    }
     lines.push(format!("Wrote {path}: {turns}, {size}. Look at it with `respondent bundle show`, run it again with `respondent replay`."));
     let hashed = match (bundle.images, bundle.encrypted) {
         (true, true) => "images and encrypted contents are included",
@@ -109,6 +116,22 @@ fn summary(
     lines.join("\n")
 }
 
+/// Which turn was taken, for a user who has named none.
+fn chosen(turn: &ListedTurn, now: SystemTime) -> String {
+    let what = match (turn.failed, turn.agent) {
+        (true, true) => "the newest turn that failed",
+        (true, false) => "a request that was refused, because no turn of an agent has failed",
+        (false, _) => "the newest turn",
+    };
+    let route = turn.route.as_deref().unwrap_or("no provider");
+    format!(
+        "This is {what}: {} ago, {}, request {}.",
+        age(turn.began_ms, now),
+        SafeText::new(route),
+        SafeText::new(&short_id(&turn.request_id))
+    )
+}
+
 /// `respondent-<request id>.tar.zst`; for several turns, a name with the selected time span.
 fn file_name(select: &Selection, turns: &[BundleTurn]) -> String {
     let name = match (select, turns) {
@@ -124,9 +147,12 @@ fn file_name(select: &Selection, turns: &[BundleTurn]) -> String {
     format!("respondent-{name}.tar.zst")
 }
 
-/// `respondent bundle list`: prints the recorded turns as a table or as JSON.
-pub async fn list(config: &Config, json: bool) -> anyhow::Result<()> {
-    let (listing, note) = listing(config).await?;
+/// `respondent bundle list`: prints the newest recorded turns, at most `limit`, as a table or as
+/// JSON.
+pub async fn list(config: &Config, limit: usize, json: bool) -> anyhow::Result<()> {
+    let (mut listing, note) = listing(config).await?;
+    let all = listing.turns.len();
+    listing.turns.truncate(limit);
     if json {
         return print_json(&listing);
     }
@@ -136,7 +162,14 @@ pub async fn list(config: &Config, json: bool) -> anyhow::Result<()> {
     if listing.turns.is_empty() {
         print_text("No turn is kept.\n")
     } else {
-        print_text(&listing.table(SystemTime::now()))
+        let mut text = listing.table(SystemTime::now());
+        if all > limit {
+            text += &match all - limit {
+                1 => "1 older turn is not shown: --all shows it.\n".to_owned(),
+                more => format!("{more} older turns are not shown: --all shows them.\n"),
+            };
+        }
+        print_text(&text)
     }
 }
 

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::examples;
+use super::{examples, positive};
 use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan, TurnId};
 
 /// `respondent bundle`: files with recorded turns.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum BundleCommand {
-    /// Write recorded turns to a new file; by default the newest turn that failed
+    /// Write recorded turns to a new file; by default the newest turn of an agent that failed
     #[command(after_help = examples::BUNDLE_CREATE)]
     Create {
         /// The turns to write.
@@ -30,6 +30,12 @@ pub enum BundleCommand {
     /// List the recorded turns, newest first
     #[command(after_help = examples::BUNDLE_LIST)]
     List {
+        /// Maximum number of turns to list
+        #[arg(long, value_name = "N", default_value = "20", value_parser = positive)]
+        limit: usize,
+        /// List all turns
+        #[arg(long, conflicts_with = "limit")]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -50,7 +56,8 @@ pub enum BundleCommand {
     },
 }
 
-/// The flags of `bundle create` that select turns; without any, the newest failed turn.
+/// The flags of `bundle create` that select turns; without any, the newest failed turn
+/// of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[group(multiple = false)]
 pub struct SelectArgs {

@@ -108,9 +108,9 @@ pub(super) const USAGE: &str = "\
 Examples:
   respondent usage
   respondent usage --since 30d
-  respondent usage --since 1d --json
+  respondent usage --since 3h --json
 
-Sums are kept for a year. A running server stores them every minute.";
+Sums are kept for a year, those of hours for a week. A running server stores them every minute.";
 
 pub(super) const CLIENTS_ADD: &str = "\
 Examples:
@@ -161,15 +161,15 @@ Examples:
 
 pub(super) const BUNDLE_CREATE: &str = "\
 Examples:
-  respondent bundle create                     the newest turn that failed
+  respondent bundle create                     the newest turn of an agent that failed
   respondent bundle create --last              the newest turn
   respondent bundle create --request 0f5a19f7  the turn with this id
   respondent bundle create --since 1h --output turns.tar.zst";
 
 pub(super) const BUNDLE_LIST: &str = "\
 Examples:
-  respondent bundle list
-  respondent bundle list --json                with whole ids";
+  respondent bundle list                       the newest 20
+  respondent bundle list --all --json          with whole ids";
 
 pub(super) const BUNDLE_SHOW: &str = "\
 Examples:
@@ -227,6 +227,7 @@ Exit code: 0 if the page was read, 1 if not.";
 pub(super) const STATUS: &str = "\
 Examples:
   respondent status
+  respondent status --all                      this week, all providers and the disk, too
   respondent status --json
 
 Costs are US dollars by the prices that `respondent models` shows. Without a running server, what \

@@ -62,8 +62,10 @@ impl TurnCapture {
             encrypted: bundle.encrypted,
         };
         let current = scrubber(config, keep);
-        let all = self.locate_all(config, owner, work).into_iter();
+        let mut all = self.locate_all(config, owner, work);
+        all.sort_by_key(|(listed, _)| !listed.is_preferred(&wanted.selection));
         let chosen = all
+            .into_iter()
             .filter(|(listed, _)| listed.matches(&wanted.selection, now))
             .take(limit);
         for (_, location) in chosen {

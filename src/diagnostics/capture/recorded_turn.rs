@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::diagnostics::bundle::{
     BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
 };
-use crate::diagnostics::selection::ListedTurn;
+use crate::diagnostics::selection::{ListedTurn, is_codex};
 use crate::net::LOCAL_OWNER;
 use crate::turn::Outcome;
 use crate::turn::TurnState;
@@ -310,6 +310,7 @@ impl RecordedTurn {
             // A client chooses the name of a model that is not listed.
             route: last.map(|attempt| redactor.redact_known(&attempt.route).into_owned()),
             failed: self.is_failure(),
+            agent: last.is_some() || is_codex(&self.headers.to_pairs()),
             memory: true,
             disk: false,
         }

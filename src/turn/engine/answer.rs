@@ -11,6 +11,7 @@ use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::responses::assembler::{Assembler, ResponseStatus};
 use adapters::responses::event_buffer::EventBuffer;
+use adapters::responses::response_object::IncompleteReason;
 use adapters::stop_flag::StopReason;
 use adapters::workflow::{StateDetail, WorkflowSnapshot};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -222,6 +223,10 @@ impl<'a> Answer<'a> {
             }
             self.record.notes.extend(self.assembler.notes());
             self.record.answer_ended(status);
+            let response = self.assembler.response();
+            if response.incomplete_details == Some(IncompleteReason::MaxOutputTokens) {
+                self.record.cut_at_limit();
+            }
             self.memory
                 .set_answer(self.assembler.received_bytes() * COPIES_AT_END);
             if let Some(shared) = &self.keeps_items {

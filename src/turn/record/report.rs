@@ -2,7 +2,7 @@
 
 use adapters::event::Usage;
 
-use super::{Record, SpentStorage};
+use super::{Record, SpentStorage, changes};
 use crate::clock::milliseconds;
 use crate::log;
 use crate::log::SafeText;
@@ -58,8 +58,32 @@ impl Record {
         }
     }
 
+    /// Tells what was changed for the provider, once in each session.
+    fn tell_changes(&self) {
+        let Some(logged) = self.logged.as_ref().filter(|_| !self.provider.is_empty()) else {
+            return;
+        };
+        if self.notes.is_empty() || !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
+        let model = self.shown_model();
+        let is_news = |fact: &[&str]| {
+            let fact = [fact, &[model.as_str()]].concat();
+            logged.is_news(&self.session.id, &fact)
+        };
+        let changes = changes::in_words(&self.notes, is_news).join("; ");
+        if !changes.is_empty() {
+            // Notes quote the client and the provider, so they may hold secrets.
+            let changes = self.config.redactor().redact(&changes);
+            let changes = SafeText::up_to(&changes, 1000);
+            let (model, tag) = (SafeText::new(&model), &self.tag);
+            tracing::info!("changed for {model} in {tag}: {changes}");
+        }
+    }
+
     fn log(&self, outcome: Outcome, figures: &TurnFigures<'_>) {
         let usage = figures.usage;
+        self.tell_changes();
         let prefix = self
             .prefix
             .filter(|prefix| prefix.reason != PrefixReason::First);
@@ -94,6 +118,8 @@ impl Record {
                     request = %self.request_id,
                     outcome = figures.outcome,
                     route = %SafeText::new(if self.provider.is_empty() { "" } else { &route }),
+                    model = %SafeText::new(&self.shown_model()),
+                    tag = %SafeText::up_to(&self.tag, 64),
                     caller = self.caller.name(),
                     kind = self.caller.kind.name(),
                     agent = self.agent_name().map(|agent| SafeText::up_to(&agent, 64).to_string()),
@@ -117,6 +143,7 @@ impl Record {
                     tool_calls = tools(self.tool_calls.into()),
                     tool_ms = tools(milliseconds(self.tool_time)),
                     notes = %SafeText::up_to(&notes, 1000),
+                    advice = self.advice,
                     fault = self.fault.as_ref().map(|fault| fault.kind.name()),
                     message = self.fault.as_ref().map(|fault| SafeText::up_to(&fault.message, 500).to_string()),
                     cause = self.fault.as_ref().and_then(|fault| fault.cause.as_deref()).map(|cause| SafeText::up_to(cause, 500).to_string()),

@@ -98,7 +98,7 @@ async fn a_failed_turn_is_bundled_shown_and_replayed() {
     let name = format!("respondent-{failed}.tar.zst");
     let output = run(&proxy, "bundle create").await.ok();
     assert!(
-        output.starts_with(&format!("Wrote {name}: 1 turn, ")),
+        output.contains(&format!("\nWrote {name}: 1 turn, ")),
         "{output}"
     );
     assert!(output.contains("`respondent replay`"), "{output}");
@@ -247,6 +247,17 @@ async fn the_list_shows_the_turns() {
         assert!(row.contains(outcome), "{list}");
         assert!(row.contains("up/m"), "{list}");
     }
+    let newest = run(&proxy, "bundle list --limit 1").await.ok();
+    assert!(
+        newest.contains(short(&bad)) && !newest.contains(short(&good)),
+        "{newest}"
+    );
+    assert!(
+        newest.ends_with("1 older turn is not shown: --all shows it.\n"),
+        "{newest}"
+    );
+    let all = run(&proxy, "bundle list --all").await.ok();
+    assert_eq!(all.lines().count(), list.lines().count(), "{all}");
     let json = run(&proxy, "bundle list --json").await.ok();
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["turns"][0]["request_id"], bad.as_str());
@@ -346,6 +357,36 @@ async fn without_a_server_the_folder_is_read() {
         .await
         .fails(1);
     assert!(error.contains("2 turns are recorded"), "{error}");
+}
+
+/// Promise: `respondent bundle create` takes the newest turn of an agent that failed before a newer
+/// request that somebody has mistyped, and says which one it took.
+#[kit::test]
+async fn a_mistyped_request_is_no_failed_turn_of_an_agent() {
+    let (player, proxy) = server().await;
+    let mistyped = || async { request_id(&proxy.post_bytes("{", &[]).await) };
+    let refused = mistyped().await;
+    let output = run(&proxy, "bundle create --output a.tar.zst").await.ok();
+    assert!(
+        output.contains("no turn of an agent has failed"),
+        "{output}"
+    );
+    assert!(output.contains(short(&refused)), "{output}");
+    let failed = request_id(&bad(&player, &proxy).await);
+    mistyped().await;
+    let output = run(&proxy, "bundle create").await.ok();
+    assert!(
+        output.contains("This is the newest turn that failed: "),
+        "{output}"
+    );
+    assert!(
+        output.contains(&format!("up/m, request {}.", short(&failed))),
+        "{output}"
+    );
+    assert!(
+        output.contains(&format!("respondent-{failed}.tar.zst")),
+        "{output}"
+    );
 }
 
 /// Promise: What a client alone got wrong is not written to disk.
