@@ -23,6 +23,7 @@ import codex
 import deadprovider
 import deployment
 import doctor
+import figures
 import judged
 import kit
 import llamacpp
@@ -41,6 +42,7 @@ CLIENTS = {
     "deadprovider": deadprovider,
     "deployment": deployment,
     "doctor": doctor,
+    "figures": figures,
     "judged": judged,
     "llamacpp": llamacpp,
     "open_responses": open_responses,

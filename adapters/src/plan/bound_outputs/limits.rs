@@ -1,7 +1,7 @@
 //! How much of a window tool outputs may take.
 
 use crate::plan::output::{ExcerptStyle, MAX_EXCERPT_CHARS};
-use crate::plan::{Bounds, OutputPolicy};
+use crate::plan::{Bounds, OutputPolicy, Retention};
 
 /// The maximum bytes of a notice.
 pub(super) const NOTICE_BYTES: usize = 200;
@@ -13,6 +13,11 @@ pub(super) const MIN_EXCERPT_BYTES: usize = 1_000;
 /// The most bytes of all outputs of a request together, about 100,000 tokens, however large the
 /// window is: every output that a request repeats is paid for again.
 const MAX_ALL_OUTPUTS: usize = 400_000;
+
+/// The bytes of the newest outputs that stay when the older ones become notices because repeating
+/// them costs too much: some 3,000 to 5,500 tokens.
+const MIN_RECENT: usize = 12_000;
+const MAX_RECENT: usize = 20_000;
 
 /// The most characters of a result of a tool of the proxy that a plan does not shorten, if its
 /// bytes fit as well: such a tool bounds its results itself.
@@ -40,6 +45,8 @@ pub(super) struct OutputLimits {
     pub(super) all_outputs: usize,
     /// How much of them an epoch leaves.
     pub(super) after_epoch: usize,
+    /// The newest outputs, which an epoch leaves that is made because it is worth it.
+    pub(super) recent: usize,
     /// The texts that were read back from artifacts in one round.
     pub(super) read_back: usize,
     /// The part of the notices that counts against `all_outputs`. There is one notice
@@ -93,6 +100,10 @@ impl OutputLimits {
             excerpt_style,
             all_outputs,
             after_epoch: all_outputs / 2,
+            recent: match bounds.retention {
+                Retention::Disk | Retention::Memory => (window / 16).clamp(MIN_RECENT, MAX_RECENT),
+                Retention::Nothing => usize::MAX,
+            },
             read_back: all_outputs / 2,
             notices: all_outputs / 4,
             input: window.saturating_sub(allowance),
@@ -111,6 +122,7 @@ impl OutputLimits {
             instructions: usize::MAX,
             all_outputs: self.input,
             after_epoch: self.input / 2,
+            recent: usize::MAX,
             read_back: self.input,
             ..*self
         }

@@ -35,7 +35,7 @@ pub(super) struct Replay<'l> {
     /// Bytes of the request that was decided last.
     sent_before: usize,
     savings: Savings,
-    /// The savings do not pay for an epoch while fewer bytes count.
+    /// The savings do not pay for an epoch while fewer outputs are visible.
     unpaid_below: usize,
     pub(super) epochs: u32,
 }
@@ -86,23 +86,32 @@ impl<'l> Replay<'l> {
 
     /// Decides what the request that was made at this point sent.
     ///
-    /// An epoch makes room where the outputs have outgrown their share, once what was saved before
-    /// pays for it: the provider has to read again what follows. Where other input
-    /// fills the window, the new outputs are shortened to excerpts instead, so that the
-    /// client compacts next; epochs would only put that off, again and again.
+    /// An epoch makes room where the outputs have outgrown their share. Where prices are known, it
+    /// is made when repeating the older outputs has cost as much as it costs itself: the
+    /// provider has to read again what follows. Where other input fills the window, the new outputs
+    /// are shortened to excerpts instead, so that the client compacts next; epochs would only put
+    /// that off, again and again.
     pub(super) fn decide_request(&mut self) {
         let new = self.outputs.get_mut(self.round..).unwrap_or_default();
         page_read_backs(new, self.limits);
         self.visible += total_size(new);
         let mut available = self.limits.available_beside(self.others);
         let room = self.limits.room_beside(self.others);
-        let target = self.limits.after_epoch.min(available / 2);
+        let mut target = self.limits.after_epoch.min(available / 2);
         let mut reused = self.sent_before;
         let is_forced = self.counted() > room && !self.excerpts_fit(room);
-        let is_wanted = self.counted() > self.limits.all_outputs;
-        if is_forced || is_wanted && self.is_paid(target) {
+        let is_wanted = if self.savings.are_known() {
+            let noticed = self.counted() - self.visible;
+            target = target.min(self.limits.recent.saturating_add(noticed));
+            self.is_paid(target)
+        } else {
+            self.counted() > self.limits.all_outputs
+        };
+        if is_forced || is_wanted {
             reused = self.after_epoch(target).reused;
             self.epoch(target);
+            self.savings.begin_again();
+            self.unpaid_below = 0;
         } else {
             available = room;
         }
@@ -121,16 +130,21 @@ impl<'l> Replay<'l> {
         self.sent_before = sizes.sent;
     }
 
-    /// Whether the savings pay for an epoch that leaves `target` bytes. To look at all outputs in
+    /// Whether an epoch that leaves `target` bytes is worth it. To look at all outputs in
     /// every round would take a time that grows with their square, so after a refusal the outputs
     /// have to grow before they are looked at again.
     fn is_paid(&mut self, target: usize) -> bool {
-        let counted = self.counted();
-        if counted < self.unpaid_below {
+        let recent = self.limits.recent;
+        self.savings.repeat(self.visible.saturating_sub(recent));
+        let least = recent.saturating_mul(2).max(self.unpaid_below);
+        if self.visible < least || !self.savings.may_pay_for(recent) {
             return false;
         }
-        let is_paid = self.savings.pay_for(self.after_epoch(target));
-        self.unpaid_below = if is_paid { 0 } else { counted + counted / 16 };
+        let new = self.outputs.get(self.round..).map_or(0, total_size);
+        let is_paid = self.savings.pay_for(self.after_epoch(target), new);
+        if !is_paid {
+            self.unpaid_below = self.visible + self.visible / 32;
+        }
         is_paid
     }
 

@@ -47,7 +47,13 @@ const SESSIONS: u64 = 20;
 const MANY_SESSIONS: usize = 200;
 
 /// What all sessions may cost, in relation to nothing shortened.
-const MAX_RATIO: f64 = 0.4;
+const MAX_RATIO: f64 = 0.3;
+
+/// In so many sessions one may be dearer: one that ends before an epoch has paid for itself.
+const SESSIONS_FOR_ONE_DEARER: usize = 100;
+
+/// How much dearer it may be.
+const MAX_DEARER: f64 = 1.1;
 
 /// The variable with the seed from which the sessions are drawn.
 const SEED_VARIABLE: &str = "RESPONDENT_TEST_SEED";
@@ -77,6 +83,8 @@ struct SimulatedSums {
     dearer_meanwhile: usize,
     /// The sessions that were dearer than with nothing shortened.
     dearer: Vec<String>,
+    /// The cost of the dearest of them in relation to that.
+    dearest: f64,
 }
 
 /// A request of a session.
@@ -318,6 +326,7 @@ async fn simulate(
             cost / direct
         );
         sums.dearer.push(line);
+        sums.dearest = sums.dearest.max(cost / direct);
     }
     if std::env::var(TRACE_VARIABLE).is_ok_and(|traced| traced == number.to_string()) {
         println!("{trace}");
@@ -358,12 +367,21 @@ async fn simulate_mix(deviates: bool) -> SimulatedSums {
     sums
 }
 
+fn assert_hardly_dearer(sums: &SimulatedSums) {
+    let dearer = sums.dearer.len();
+    assert!(
+        dearer * SESSIONS_FOR_ONE_DEARER <= sums.sessions,
+        "{sums:#?}"
+    );
+    assert!(sums.dearest < MAX_DEARER, "{sums:#?}");
+}
+
 #[tokio::test(start_paused = true)]
-async fn sessions_are_reckoned_right_and_are_not_dearer() {
+async fn sessions_are_reckoned_right_and_are_hardly_dearer() {
     let sums = simulate_mix(false).await;
     assert!(sums.foreseen * 100 >= sums.turns * 95, "{sums:#?}");
     assert!(sums.reckoned * 100 >= sums.comparable * 95, "{sums:#?}");
-    assert!(sums.dearer.is_empty(), "{sums:#?}");
+    assert_hardly_dearer(&sums);
     if sums.sessions >= MANY_SESSIONS {
         assert!(sums.cost < MAX_RATIO * sums.direct, "{sums:#?}");
     }
@@ -371,9 +389,9 @@ async fn sessions_are_reckoned_right_and_are_not_dearer() {
 
 /// A provider may cache and count otherwise than its file says.
 #[tokio::test(start_paused = true)]
-async fn sessions_of_other_providers_are_not_dearer() {
+async fn sessions_of_other_providers_are_hardly_dearer() {
     let sums = simulate_mix(true).await;
-    assert!(sums.dearer.is_empty(), "{sums:#?}");
+    assert_hardly_dearer(&sums);
     if sums.sessions >= MANY_SESSIONS {
         assert!(sums.cost < MAX_RATIO * sums.direct, "{sums:#?}");
     }
