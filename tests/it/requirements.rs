@@ -54,6 +54,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
             "adapters/src/experiments",
             "adapters/src/fault.rs",
             "adapters/src/provider_error",
+            "src/upstream/keys.rs",
             "src/upstream/learned_quirks",
             "tests/it/faults",
             "tests/it/refusals",
@@ -220,6 +221,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
         "The process and its commands",
         &[
             "src/commands",
+            "src/app/status/text.rs",
             "src/log",
             "src/store/usage.rs",
             "tests/clients/hostile.py",

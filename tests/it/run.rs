@@ -170,7 +170,7 @@ async fn codex_runs_with_a_server_that_ends_with_it() {
     assert!(!private.exists());
     assert!(files(&run.folder.path().join("tmp")).is_empty());
     let log = run.folder.path().join(".local/share/respondent/run.log");
-    assert!(fs::read_to_string(log).unwrap().contains("up/m completed"));
+    assert!(fs::read_to_string(log).unwrap().contains(" m \u{2713} "));
     let mut left = files(run.folder.path());
     left.sort();
     assert_eq!(left, [".local", "codex", "proxy-config.toml", "tmp"]);
