@@ -32,6 +32,7 @@ pub enum Selection {
 /// One recorded turn in a list, without any of its contents. It is an element of the
 /// JSON of `GET /diagnostics/turns`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct ListedTurn {
     /// The id of the HTTP request.
     pub request_id: String,

@@ -22,6 +22,7 @@ const LEVEL_PLACE: &str = "-----";
 
 /// The format for people. Text from outside is escaped before colours and line ends are added.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent choices")]
 pub(super) struct HumanFormat {
     /// Whether the log goes to a terminal: then the time of day is enough, and lines are wrapped.
     pub(super) terminal: bool,

@@ -108,7 +108,8 @@ fn word(hash: u64) -> String {
     const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
     const VOWELS: &[u8; 4] = b"aiou";
     let letter = |letters: &[u8], shift: u32| {
-        let index = (hash >> shift) as usize % letters.len();
+        let bits = usize::try_from((hash >> shift) & 0xff).unwrap_or(0);
+        let index = bits % letters.len();
         letters.get(index).copied().map_or('a', char::from)
     };
     [

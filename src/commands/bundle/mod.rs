@@ -164,10 +164,11 @@ pub async fn list(config: &Config, limit: usize, json: bool) -> anyhow::Result<(
     } else {
         let mut text = listing.table(SystemTime::now());
         if all > limit {
-            text += &match all - limit {
-                1 => "1 older turn is not shown: --all shows it.\n".to_owned(),
-                more => format!("{more} older turns are not shown: --all shows them.\n"),
+            let (turns, them) = match all - limit {
+                1 => ("1 older turn is".to_owned(), "it"),
+                more => (format!("{more} older turns are"), "them"),
             };
+            text = text + &turns + " not shown: --all shows " + them + ".\n";
         }
         print_text(&text)
     }
