@@ -299,7 +299,7 @@ mod tests {
     /// long requests do not cost less.
     fn is_plausible(price: &Price) -> bool {
         let tiers = price.tiers.windows(2);
-        (price.input > 0.0 || price.output == 0.0)
+        (price.input > 0.0 || price.output <= 0.0)
             && price.output >= price.input
             && price.output < 200.0
             && price

@@ -32,7 +32,10 @@ pub enum Selection {
 /// One recorded turn in a list, without any of its contents. It is an element of the
 /// JSON of `GET /diagnostics/turns`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own in the JSON"
+)]
 pub struct ListedTurn {
     /// The id of the HTTP request.
     pub request_id: String,

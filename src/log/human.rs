@@ -22,7 +22,7 @@ const LEVEL_PLACE: &str = "-----";
 
 /// The format for people. Text from outside is escaped before colours and line ends are added.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent choices")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(super) struct HumanFormat {
     /// Whether the log goes to a terminal: then the time of day is enough, and lines are wrapped.
     pub(super) terminal: bool,

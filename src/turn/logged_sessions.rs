@@ -103,24 +103,17 @@ fn is_of_user(item: &Item<'_>) -> bool {
     item.kind == ItemKind::Message && item.role() == "user"
 }
 
-/// Five letters that can be spoken, for 16 bits of a hash: a proquint.
+/// Five letters that can be spoken, for a hash: a proquint.
 fn word(hash: u64) -> String {
-    const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
-    const VOWELS: &[u8; 4] = b"aiou";
-    let letter = |letters: &[u8], shift: u32| {
-        let bits = usize::try_from((hash >> shift) & 0xff).unwrap_or(0);
-        let index = bits % letters.len();
-        letters.get(index).copied().map_or('a', char::from)
-    };
-    [
-        letter(CONSONANTS, 12),
-        letter(VOWELS, 10),
-        letter(CONSONANTS, 6),
-        letter(VOWELS, 4),
-        letter(CONSONANTS, 0),
-    ]
-    .iter()
-    .collect()
+    const CONSONANTS: &[u8] = b"bdfghjklmnprstvz";
+    const VOWELS: &[u8] = b"aiou";
+    let letters = [CONSONANTS, VOWELS, CONSONANTS, VOWELS, CONSONANTS];
+    let letters = letters.iter().zip(hash.to_le_bytes());
+    letters
+        .filter_map(|(letters, byte)| letters.get(usize::from(byte) % letters.len()))
+        .copied()
+        .map(char::from)
+        .collect()
 }
 
 #[cfg(test)]

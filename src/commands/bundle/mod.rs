@@ -164,11 +164,11 @@ pub async fn list(config: &Config, limit: usize, json: bool) -> anyhow::Result<(
     } else {
         let mut text = listing.table(SystemTime::now());
         if all > limit {
-            let (turns, them) = match all - limit {
-                1 => ("1 older turn is".to_owned(), "it"),
-                more => (format!("{more} older turns are"), "them"),
+            let older = match all - limit {
+                1 => "1 older turn is not shown: --all shows it.\n".to_owned(),
+                more => format!("{more} older turns are not shown: --all shows them.\n"),
             };
-            text = text + &turns + " not shown: --all shows " + them + ".\n";
+            text.push_str(&older);
         }
         print_text(&text)
     }
