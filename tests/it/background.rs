@@ -138,7 +138,7 @@ async fn a_server_that_does_not_start_says_why() {
     let home = Home::new();
     write(home.path(), "bad.toml", "[server]\ngrace = \"soon\"\n");
     let (code, out, err) = home.run("--config bad.toml start").await;
-    assert_eq!((code, out.as_str()), (64, ""), "{err}");
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
     assert!(err.contains("bad.toml:2: "), "{err}");
 
     // This is found only by the server itself.

@@ -171,7 +171,7 @@ async fn a_turn_replays_without_the_templates_of_its_prompt() {
 /// Checks that the last turn, which failed for this reason, replays as it was.
 async fn check_replay(proxy: &Proxy, says: &str) {
     let file = format!("{}.tar.zst", says.replace(' ', "-").replace('\'', ""));
-    run(proxy, &format!("bundle create --output {file}"))
+    run(proxy, &format!("bundle create --last --output {file}"))
         .await
         .ok();
     let shown = run(proxy, &format!("bundle show {file}")).await.ok();

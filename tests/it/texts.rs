@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use clap::CommandFactory;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use respondent::commands::cli::Cli;
 
 use crate::faults::provider_messages;
 use crate::literals::{root, rust_files};
@@ -35,7 +37,7 @@ const MAX_COMMENT_CHARS: usize = 100;
 async fn all_texts_for_people_are_in_one_file() {
     let mut text = String::new();
     let folder = tempfile::tempdir().unwrap();
-    for command in commands(folder.path()).await {
+    for command in commands() {
         let name = command.join(" ");
         for flag in ["--help", "-h"] {
             let help = help(folder.path(), &command, flag).await;
@@ -82,26 +84,20 @@ async fn all_texts_for_people_are_in_one_file() {
     fs::write(&path, text).unwrap();
 }
 
-/// Every command and subcommand, as the help lists them.
-async fn commands(folder: &Path) -> Vec<Vec<String>> {
-    let mut found = vec![Vec::new()];
-    let mut next = 0;
-    while let Some(command) = found.get(next).cloned() {
-        next += 1;
-        let help = help(folder, &command, "--help").await;
-        let listed = help
-            .split_once("Commands:\n")
-            .map_or("", |(_, after)| after);
-        let names = listed
-            .lines()
-            .take_while(|line| line.starts_with(' '))
-            .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-            .filter_map(|line| line.split_whitespace().next())
-            .filter(|name| *name != "help");
-        for name in names {
-            found.push([command.as_slice(), &[name.to_owned()]].concat());
+/// Every command and subcommand, each as the words behind the program.
+fn commands() -> Vec<Vec<String>> {
+    fn add(words: &[String], command: &clap::Command, found: &mut Vec<Vec<String>>) {
+        found.push(words.to_vec());
+        for inner in command.get_subcommands() {
+            add(
+                &[words, &[inner.get_name().to_owned()]].concat(),
+                inner,
+                found,
+            );
         }
     }
+    let mut found = Vec::new();
+    add(&[], &Cli::command(), &mut found);
     assert!(found.len() > 10, "{found:?}");
     found
 }

@@ -534,7 +534,7 @@ async fn a_turn_is_sent_to_a_provider_again() {
     assert_eq!(player.requests().len(), 2);
     let error = run(&proxy, "replay a.tar.zst --live nobody/m")
         .await
-        .fails(64);
+        .fails(2);
     assert!(error.contains("nobody/m"), "{error}");
     // Several turns are not sent by accident.
     bad(&player, &proxy).await;
