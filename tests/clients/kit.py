@@ -23,6 +23,8 @@ ROOT = HERE.parent.parent
 VENV_PYTHON = HERE / ".venv/bin/python"
 NODE_MODULES = HERE / "node_modules"
 API_KEY = "sk-upstream-of-the-client-tests"
+# The details of turns, which tests look for in the log.
+LOG = {"RESPONDENT_LOG": "info,respondent::turn=debug"}
 
 # The kinds of upstream that a case can run on: the wire and the quirks in the provider's table, and the
 # rules by which the scripted upstream refuses requests. `functions` is a server that speaks the Responses
@@ -212,7 +214,7 @@ class Proxy(Process):
             config.write_text("".join(provider_table(name, kind, base_url, key, models, blind) for name, kind in kinds.items()) + more)
             config.chmod(0o600)
             self.flags += ["--config", config]
-        super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder) | (env or {}), cwd=folder)
+        super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder) | LOG | (env or {}), cwd=folder)
         self.origin = f"http://127.0.0.1:{port}"
         self.base_url = f"{self.origin}/v1"
         self.wait_for_url(f"{self.origin}/healthz", 15)
