@@ -115,6 +115,10 @@ def missing(words: tuple[str, ...], screen: str) -> list[str]:
     return [word for word in words if squeezed(word) not in squeezed(screen)]
 
 
+# What asks the model of the profile, without the terminal interface.
+ASK = 'codex exec -p respondent "Say hello."'
+
+
 def lines(hour: Hour, block: str) -> list[str]:
     """The lines of a shell block of the README."""
     return readme.blocks((hour.checkout / "README.md").read_text())[block][0].splitlines()
@@ -128,14 +132,32 @@ def first_answer(hour: Hour):
     for line in lines(hour, "Install"):
         hour.run(line, title="The installation", seconds=BUILD_SECONDS)
     hour.run("command -v respondent", "/home/.cargo/bin/respondent", title="What is installed")
-    hour.run("cd ~/project")
-    key, server, setup, ask = lines(hour, "Kimi")
+    hour.run("git init --quiet ~/shop && cd ~/shop")
+    key, run = lines(hour, "Start")
     hour.run(key.replace("sk-...", KEY))
-    hour.run(server, "moonshot (MOONSHOT_API_KEY)", "kimi-k3", "server.log", "respondent stop", title="The server starts")
-    hour.run(setup, "codex -p respondent", "respondent codex remove", title="Codex is set up")
-    hour.run(ask, HELLO, title="The first answer")
-    hour.run("respondent logs", "moonshot/kimi-k3 completed", title="The log")
-    hour.run("respondent stop", "Stopped the server on 127.0.0.1:9797", title="The server is stopped")
+    shell = hour.shell
+    shell.begin(run)
+    hour.see("Codex asks once for trust", "Trust this folder?", "Trust and continue")
+    shell.press_until("Enter", "Ask Codex")
+    shell.type("Say hello.")
+    hour.see("The first answer", "Say hello.", HELLO)
+    shell.type("/quit")
+    shell.status()
+    hour.see("How to go on", "respondent run codex resume")
+    # Codex itself has noted the folder that is trusted.
+    hour.codex_text = hour.codex_config.read_text()
+    hour.run("cd ~/project")
+
+
+def in_background(hour: Hour):
+    """The server of the README in the background, and Codex in the same terminal."""
+    start, setup, status, logs, stop, _ = (line.split("  ")[0] for line in lines(hour, "Keep it running"))
+    hour.run(start, "server.log", "respondent run codex", "respondent stop", title="The server starts")
+    hour.run(setup, "codex -p respondent", title="Codex is set up")
+    hour.run(ASK, HELLO, title="An answer from the server in the background")
+    hour.run(status, "kimi-k3", title="The status")
+    hour.run(logs, "kimi-k3", "cached)", title="The log")
+    hour.run(stop, "Stopped the server on 127.0.0.1:9797", title="The server is stopped")
 
 
 def in_codex(hour: Hour):
@@ -144,7 +166,7 @@ def in_codex(hour: Hour):
     hour.start("respondent")
     shell = hour.shell
     shell.begin("codex -p respondent")
-    hour.see("Codex asks once for trust", "Trust this folder?", "Trust and continue")
+    hour.see("Codex asks for each folder", "Trust this folder?")
     shell.press_until("Enter", "Ask Codex")
     shell.type("Say hello.")
     hour.see("A turn in Codex", "Say hello.", HELLO)
@@ -152,16 +174,15 @@ def in_codex(hour: Hour):
     hour.see("A tool call in Codex", "Read note.txt", NOTE)
     shell.type("/quit")
     shell.status()
-    hour.see("The log of the server", "moonshot/kimi-k3 completed", terminal=hour.server)
+    hour.see("The log of the server", "kimi-k3", "cached)", terminal=hour.server)
     hour.stop()
 
 
 def mistakes(hour: Hour):
     """One thing after another is wrong, and each screen must name the provider and the remedy."""
-    ask = lines(hour, "Kimi")[-1]
     hour.start("MOONSHOT_API_KEY=sk-a-wrong-key respondent")
     remedy = "Set MOONSHOT_API_KEY to a valid key"
-    hour.run(ask, "The provider 'moonshot' does not accept the key", remedy, title="A wrong key", status=1)
+    hour.run(ASK, "The provider 'moonshot' does not accept the key", remedy, title="A wrong key", status=1)
     hour.stop()
 
     mine = "mkdir -p ~/.config/respondent; printf '[providers.mine]\\nbase_url = \"%s\"\\n"
@@ -170,12 +191,12 @@ def mistakes(hour: Hour):
     hour.start("respondent")
     hour.run("respondent codex setup --model mine/kimi-k3")
     wrong = f"The provider 'mine' has no such address. POST http://127.0.0.1:{PORT}/chat/completions"
-    hour.run(ask, wrong, "Check its base_url", title="A wrong address", status=1)
+    hour.run(ASK, wrong, "Check its base_url", title="A wrong address", status=1)
 
     hour.run(mine.format("http://127.0.0.1:8098/v1"))
     hour.server.wait("reloaded")
     wrong = "The provider 'mine' cannot be reached: 127.0.0.1:8098 refused the connection"
-    hour.run(ask, wrong, "Check whether the server runs, and its base_url", title="A dead provider", status=1)
+    hour.run(ASK, wrong, "Check whether the server runs, and its base_url", title="A dead provider", status=1)
     hour.stop()
 
     hour.run("rm ~/.config/respondent/proxy-config.toml")
@@ -184,7 +205,7 @@ def mistakes(hour: Hour):
     hour.run("respondent codex setup --model kimi-k33", wrong, remedy, title="A mistyped model in the setup", status=1)
     hour.run("respondent codex setup --model kimi-k3")
     hour.run("grep trust_level ~/.codex/respondent.config.toml")
-    typed = ask.replace("-p respondent", "-p respondent -m kimi-k33")
+    typed = ASK.replace("-p respondent", "-p respondent -m kimi-k33")
     hour.run(typed, wrong, remedy, title="A mistyped model in Codex", status=1)
 
 
@@ -192,7 +213,7 @@ def farewell(hour: Hour):
     """Everything is undone."""
     hour.run("respondent codex remove", "Deleted", title="The setup is undone")
     hour.run("ls ~/.codex | grep respondent", status=1)
-    if hour.codex_config.read_text() != CODEX_CONFIG:
+    if hour.codex_config.read_text() != hour.codex_text:
         raise kit.Failure(f"{hour.codex_config} has changed: {hour.codex_config.read_text()}")
     hour.stop()
     hour.see("The server stops", "stopped", terminal=hour.server)
@@ -207,7 +228,7 @@ def play(folder: Path, clone: bool, screens: Path | None) -> int:
         hour = Hour(folder, clone, screens, gate.env)
         stack.callback(hour.close)
         try:
-            for part in (first_answer, in_codex, mistakes, farewell):
+            for part in (first_answer, in_background, in_codex, mistakes, farewell):
                 part(hour)
         except kit.Failure as reason:
             hour.lacking.append(f"{part.__name__} stopped: {reason}")

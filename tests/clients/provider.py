@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 RIGHT_KEY, EMPTY_ACCOUNT, BUSY_ACCOUNT = "sk-the-right-key", "sk-without-credit", "sk-at-its-limit"
 # The longest request of each model, in bytes.
-MODELS = {"m1": 100_000, "m2": 1_000_000, "kimi-k3": 1_000_000}
+MODELS = {"m1": 100_000, "m2": 1_000_000, "kimi-k3": 1_000_000, "kimi-k3.1-pro": 1_000_000}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
