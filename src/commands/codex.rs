@@ -108,7 +108,10 @@ pub async fn setup(
         let _ = match content {
             _ if change.text.is_none() => Ok(()),
             Content::Catalog { prompt_model, .. } => {
-                writeln!(text, "Wrote {path} with the prompt of {prompt_model}.")
+                writeln!(
+                    text,
+                    "Wrote {path} with the prompt that Codex has for {prompt_model}."
+                )
             }
             _ => writeln!(text, "Wrote {path}."),
         };

@@ -194,7 +194,7 @@ fn text(request: &ChatRequest, demos: &RequestedDemos) -> String {
 fn quoted_results<'a>(results: impl Iterator<Item = &'a String>) -> String {
     let quotes: Vec<String> = results.map(|result| quote(result)).collect();
     format!(
-        "The tool works. It answered:\n\n{}\n\nThat is all my script has for this turn. For real work, give \
+        "I ran a command to check that tools work. It printed:\n\n{}\n\nThat is all my script has for this turn. For real work, give \
          Respondent the API key of a provider and choose one of its models.",
         quotes.join("\n\n")
     )

@@ -20,7 +20,7 @@ URL = f"http://127.0.0.1:{PORT}/v1"
 # How long a program may take, in seconds.
 PATIENCE = 120
 # What Codex prints of the demo model's answer.
-DEMO = ["The tool works. It answered:", "> Hello from the offline model"]
+DEMO = ["I ran a command to check that tools work. It printed:", "> Hello from the offline model"]
 LOOK = {"index": 0, "id": "functions.look:0", "name": "look", "arguments": '{"at": "the wall"}'}
 READ = {"index": 0, "id": "functions.exec_command:0", "name": "exec_command", "arguments": '{"cmd":"cat note.txt"}'}
 # What the provider says to the doctor, and to Codex when it is asked what a note says.

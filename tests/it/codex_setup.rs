@@ -127,7 +127,7 @@ async fn a_dry_run_shows_what_the_setup_then_does() {
         let shown = foretold(home.path(), flags).await;
         assert_eq!(shown.matches(", a copy of ").count(), copies, "{shown}");
         assert!(
-            shown.contains("with the prompt of gpt:\n\n  sandbox-1\n"),
+            shown.contains("with the prompt that Codex has for gpt:\n\n  sandbox-1\n"),
             "{shown}"
         );
         // Afterwards nothing is left to do, unless the user or the setup wants something else.

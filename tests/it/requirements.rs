@@ -221,7 +221,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
         "The process and its commands",
         &[
             "src/commands",
-            "src/app/status/text.rs",
+            "src/app/status/text",
             "src/log",
             "src/store/usage.rs",
             "tests/clients/hostile.py",

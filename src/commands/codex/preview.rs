@@ -64,7 +64,7 @@ fn preview_of(change: &FileChange, content: &Content, config: &Config, home: &Co
                 named.push(format!("{others} more"));
             }
             format!(
-                ", a catalog of {} with the prompt of {prompt_model}:\n\n{}",
+                ", a catalog of {} with the prompt that Codex has for {prompt_model}:\n\n{}",
                 ByteCount(after.len() as u64),
                 indented(&named.join("\n"))
             )

@@ -42,8 +42,8 @@ pub(super) fn banner(invocation: &Invocation<'_>, log_file: Option<&Path>) -> St
         rows.push(("Network", text.to_owned()));
     }
     if let Some(turns) = kept_turns(config.capture.mode) {
-        let text = format!("{turns}, prompts included; off with mode = \"off\" in [capture]");
-        rows.push(("Kept", text));
+        let text = format!("{turns}, with prompts; mode = \"off\" in [capture] stops it");
+        rows.push(("Recorded", text));
     }
     let status = invocation.command("status");
     if let Some(file) = log_file {
@@ -161,7 +161,7 @@ http://127.0.0.1:9
   Models     sandbox-1 (offline demo; set a key, such as OPENAI_API_KEY)
   Codex      respondent codex setup     then: codex -p respondent
   SDKs       base_url=http://127.0.0.1:9/v1  api_key=local  model=sandbox-1
-  Kept       failing turns, prompts included; off with mode = \"off\" in [capture]
+  Recorded   failing turns, with prompts; mode = \"off\" in [capture] stops it
   Status     respondent status      Ctrl-C to stop
 
 "
@@ -180,7 +180,7 @@ http://127.0.0.1:9
             "{text}"
         );
         assert!(
-            !text.contains("sk-canary") && !text.contains("Kept"),
+            !text.contains("sk-canary") && !text.contains("Recorded"),
             "{text}"
         );
     }
