@@ -19,7 +19,7 @@ use crate::control::ControlClient;
 /// How much of a file is read at once.
 const CHUNK: usize = 64 << 10;
 
-/// How often it is looked for more.
+/// How often the file is checked for new lines.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Prints the last lines, and with `follow` what is logged from then on, until the process ends.

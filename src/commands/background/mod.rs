@@ -1,5 +1,5 @@
 //! `respondent start`, `stop`, `restart` and `logs`: a server in the background, detached from the
-//! terminal. Also when the server logs to a file, because it has no terminal for itself.
+//! terminal. It also decides when a server logs to a file, because another program has the terminal.
 
 pub mod logs;
 pub(super) mod process_file;
@@ -33,7 +33,7 @@ pub(super) const LOG_FILE_NAME: &str = "server.log";
 /// The variable that tells a server that `start` started it.
 const DETACHED: &str = "RESPONDENT_DETACHED";
 
-/// How often it is looked whether a server answers or has ended.
+/// How often the server is checked for an answer or for its end.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a server may take until it answers: it may run commands that print keys.
