@@ -1,5 +1,5 @@
 //! `respondent start`, `stop`, `restart` and `logs`: a server in the background, detached from the
-//! terminal. It also decides when a server logs to a file, because another program has the terminal.
+//! terminal; and the check whether another program has it, so that a server logs to a file.
 
 pub mod logs;
 pub(super) mod process_file;
