@@ -32,6 +32,14 @@ pub async fn run_server(
     let flags = inputs.flags.clone();
     let server = Server::new(listener, inputs, purpose, config, ServerKind::Permanent).await?;
     let config = server.config();
+    // A server that has said that it listens can be stopped: so this comes last.
+    tokio::spawn(stop_on_signals(server.shutdown(), server.running_turns())?);
+    let running = RunningServer {
+        address,
+        manager: ServiceManager::of_this_process(),
+    };
+    // Without a data directory only its terminal stops the server.
+    let _process_file = ProcessFile::hold(&config.server.data_dir, &running);
     print_text(&report::found_file_notice(&config).unwrap_or_default())?;
     let invocation = Invocation {
         program: &typed_program(),
@@ -40,19 +48,11 @@ pub async fn run_server(
         address,
     };
     print_labelled(&banner::banner(&invocation, log::current_file()))?;
-    tokio::spawn(stop_on_signals(server.shutdown(), server.running_turns())?);
-    let running = RunningServer {
-        address,
-        manager: ServiceManager::of_this_process(),
-    };
     if log::current_file().is_some() {
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!("Respondent {version} is listening on http://{address}");
     }
-    // Without a data directory only its terminal stops the server.
-    let process_file = ProcessFile::hold(&config.server.data_dir, &running);
     server.run().await;
-    drop(process_file);
     tracing::info!("stopped");
     Ok(())
 }

@@ -101,7 +101,10 @@ async fn a_server_is_started_and_stopped() {
     assert!(out.starts_with("Stopped the server on "), "{out}");
     let other = home.server().unwrap();
     assert_ne!(other, server);
+    let program = format!("/proc/{}/exe", other.as_raw_nonzero());
+    assert!(fs::read_link(&program).is_ok());
     let out = home.succeed("stop").await;
+    assert!(fs::read_link(&program).is_err(), "it has not ended");
     assert_eq!(out, format!("Stopped the server on {}.\n", home.address));
     assert!(!home.answers());
     assert!(!home.data("server.json").exists());

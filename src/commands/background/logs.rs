@@ -53,7 +53,7 @@ async fn file_of_server(config: &Config) -> anyhow::Result<PathBuf> {
         return Ok(file);
     }
     let found = ProcessFile::find(&config.server.data_dir).ok().flatten();
-    let where_ = match found.and_then(|(server, _)| server.manager) {
+    let where_ = match found.and_then(|found| found.server.manager) {
         Some(ServiceManager::Systemd) => "the journal: journalctl --user -u respondent -f",
         Some(ServiceManager::Launchd) => "~/Library/Logs/respondent.log",
         None => "the terminal or the file to which its standard error goes",

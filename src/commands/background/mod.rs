@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, getpgrp, kill_process, setsid};
+use rustix::process::{Signal, getpgrp, kill_process, setsid};
 use rustix::termios::tcgetpgrp;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
@@ -25,7 +25,7 @@ use crate::config::inputs::Environment;
 use crate::config::{self, Config, Flags, Inputs};
 use crate::control::{ControlClient, ControlError};
 use crate::log;
-use process_file::{ProcessFile, RunningServer, ServiceManager};
+use process_file::{FoundServer, ProcessFile, RunningServer, ServiceManager};
 
 /// The name of the log file in the data directory.
 pub(super) const LOG_FILE_NAME: &str = "server.log";
@@ -200,15 +200,16 @@ fn end_of_log(path: &Path, from: u64) -> io::Result<String> {
 /// `respondent stop`: ends the server and waits until it has ended. Returns whether there was one.
 pub async fn stop(config: &Config) -> anyhow::Result<bool> {
     let address = ControlClient::new(config).address();
-    let Some((data_dir, pid)) = find(config).await? else {
+    let Some(server) = find(config).await? else {
         print_text(&format!("No server runs on {address}.\n"))?;
         return Ok(false);
     };
+    let pid = server.pid;
     kill_process(pid, Signal::TERM).context("the server cannot be ended")?;
     let progress = Progress::begin("Waiting for the turns that run");
     let limit = config.server.grace + END_LIMIT;
     let begun = Instant::now();
-    while ProcessFile::is_held_by(&data_dir, pid) {
+    while server.is_running() {
         if begun.elapsed() > limit {
             anyhow::bail!(
                 "the server on {address} (process {pid}) has not ended after {} s; `respondent \
@@ -229,9 +230,9 @@ pub async fn restart(inputs: &Inputs, config: &Config) -> anyhow::Result<u8> {
     start(inputs, config).await
 }
 
-/// The data directory and the process of the server at the configured address; `None` if none
-/// runs. Fails if it may not be ended from here.
-async fn find(config: &Config) -> anyhow::Result<Option<(PathBuf, Pid)>> {
+/// The server at the configured address; `None` if none runs. Fails if it may not be ended from
+/// here.
+async fn find(config: &Config) -> anyhow::Result<Option<FoundServer>> {
     let control = ControlClient::new(config);
     let address = control.address();
     let is_there =
@@ -240,17 +241,18 @@ async fn find(config: &Config) -> anyhow::Result<Option<(PathBuf, Pid)>> {
     if health.as_ref().is_ok_and(|health| health.temporary) {
         anyhow::bail!("the server on {address} ends with the program of `respondent run`");
     }
-    let own = config.server.data_dir.clone();
-    let mut found = ProcessFile::find(&own).ok().flatten();
-    let mut data_dir = own;
-    if health.is_ok() && !found.as_ref().is_some_and(|(server, _)| is_there(server)) {
-        let report = of_server(&control).await?;
-        data_dir = report.map_or(data_dir, |report| report.disk.data_dir.into());
-        found = ProcessFile::find(&data_dir).ok().flatten();
+    let mut found = ProcessFile::find(&config.server.data_dir).ok().flatten();
+    if health.is_ok()
+        && !found.as_ref().is_some_and(|found| is_there(&found.server))
+        && let Some(report) = of_server(&control).await?
+    {
+        found = ProcessFile::find(Path::new(&report.disk.data_dir))
+            .ok()
+            .flatten();
     }
     match (found, health) {
-        (Some((server, pid)), _) if is_there(&server) => match server.manager {
-            None => Ok(Some((data_dir, pid))),
+        (Some(found), _) if is_there(&found.server) => match found.server.manager {
+            None => Ok(Some(found)),
             Some(ServiceManager::Systemd) => anyhow::bail!(
                 "the server on {address} is a service of systemd: stop it with `systemctl --user \
                  stop respondent`, or remove it with `respondent service remove`"
@@ -260,9 +262,9 @@ async fn find(config: &Config) -> anyhow::Result<Option<(PathBuf, Pid)>> {
                  remove`"
             ),
         },
-        (Some((server, _)), Err(ControlError::NotRunning(_))) => anyhow::bail!(
+        (Some(found), Err(ControlError::NotRunning(_))) => anyhow::bail!(
             "no server runs on {address}, but one on {}: name it with --listen",
-            server.address
+            found.server.address
         ),
         (_, Err(ControlError::NotRunning(_))) => Ok(None),
         (_, Err(error)) => Err(error.into()),

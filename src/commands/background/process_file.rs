@@ -5,6 +5,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::IntoRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -51,16 +52,31 @@ impl ServiceManager {
     }
 }
 
-/// The file of this process. Dropping it deletes the file.
+/// The file of this process. Dropping it deletes the file, whose lock ends with the process.
 #[derive(Debug)]
 pub(in crate::commands) struct ProcessFile {
     path: PathBuf,
-    /// Its lock ends with the file or the process.
-    _file: File,
+}
+
+/// A server that was found by its file, which is open. It ends when it is dropped.
+#[derive(Debug)]
+pub(in crate::commands) struct FoundServer {
+    /// What the server has written.
+    pub server: RunningServer,
+    /// Its process.
+    pub pid: Pid,
+    file: File,
+}
+
+impl FoundServer {
+    /// Whether the process has not ended.
+    pub(in crate::commands) fn is_running(&self) -> bool {
+        holder(&self.file).is_ok_and(|holder| holder == Some(self.pid))
+    }
 }
 
 impl ProcessFile {
-    /// Writes the file of this process and keeps the lock. `None` if another server has it. Fails
+    /// Writes the file of this process and locks it until the process has ended. `None` if another server has it. Fails
     /// if there is no data directory.
     pub(in crate::commands) fn hold(
         data_dir: &Path,
@@ -77,11 +93,14 @@ impl ProcessFile {
         }
         file.set_len(0)?;
         file.write_all(&serde_json::to_vec(server)?)?;
-        Ok(Some(Self { path, _file: file }))
+        // The system closes the file with the listener and the lock of the data directory, so that
+        // who has waited for its lock can start another server.
+        let _kept_open = file.into_raw_fd();
+        Ok(Some(Self { path }))
     }
 
-    /// The server that has the lock, and its process; `None` if none has.
-    pub(in crate::commands) fn find(data_dir: &Path) -> io::Result<Option<(RunningServer, Pid)>> {
+    /// The server that has the lock; `None` if none has.
+    pub(in crate::commands) fn find(data_dir: &Path) -> io::Result<Option<FoundServer>> {
         let path = data_dir.join(FILE_NAME);
         let file = match File::open(path) {
             Ok(file) => file,
@@ -93,14 +112,9 @@ impl ProcessFile {
             return Ok(None);
         };
         let mut text = String::new();
-        file.take(MAX_BYTES).read_to_string(&mut text)?;
-        Ok(Some((serde_json::from_str(&text)?, pid)))
-    }
-
-    /// Whether the process still has the lock.
-    pub(in crate::commands) fn is_held_by(data_dir: &Path, pid: Pid) -> bool {
-        let file = File::open(data_dir.join(FILE_NAME));
-        file.is_ok_and(|file| holder(&file).is_ok_and(|holder| holder == Some(pid)))
+        (&file).take(MAX_BYTES).read_to_string(&mut text)?;
+        let server = serde_json::from_str(&text)?;
+        Ok(Some(FoundServer { server, pid, file }))
     }
 }
 
@@ -123,11 +137,10 @@ mod tests {
     #[test]
     fn what_a_server_left_behind_names_no_process() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(ProcessFile::find(folder.path()).unwrap(), None);
+        assert!(ProcessFile::find(folder.path()).unwrap().is_none());
         let text = r#"{"address":"127.0.0.1:9797","manager":"systemd"}"#;
         fs::write(folder.path().join(FILE_NAME), text).unwrap();
-        assert_eq!(ProcessFile::find(folder.path()).unwrap(), None);
-        assert!(!ProcessFile::is_held_by(folder.path(), Pid::INIT));
+        assert!(ProcessFile::find(folder.path()).unwrap().is_none());
         let server = RunningServer {
             address: "127.0.0.1:1".parse().unwrap(),
             manager: None,
