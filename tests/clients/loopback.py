@@ -32,7 +32,8 @@ def run_in_namespace(module: str, case: dict, folder: Path):
     kit.need(kit.NODE_MODULES / ".bin/codex", "the Codex CLI")
     (folder / "work").mkdir()
     (folder / "case.json").write_text(json.dumps(case))
-    argv = [*namespace(), sys.executable, module, folder]
+    web = case.get("web", {})
+    argv = [*namespace(own_mounts="hosts" in web), sys.executable, module, folder]
     code, stdout, stderr = kit.run_program(argv, folder, dict(os.environ), case.get("seconds", 180), "case")
     if code != 0:
         raise kit.Failure((stdout + stderr).strip())
@@ -81,11 +82,15 @@ def real_cargo(home: Path) -> dict:
     return own | kept | {"CARGO": cargo, "CARGO_INSTALL_ROOT": str(home / ".cargo"), "CARGO_NET_OFFLINE": "true"}
 
 
-def namespace() -> list[str]:
-    """The command that runs another one in a network of its own; skips the case where there is none."""
-    argv = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "--map-root-user"]
-    if not shutil.which("unshare") or subprocess.run([*argv, "true"], capture_output=True).returncode != 0:
-        raise kit.Skip("a network of its own cannot be made here (unshare --net)")
+def namespace(own_mounts=False) -> list[str]:
+    """The command that runs another one in a network of its own, and if wanted with mounts of its own; skips the case
+    where there are none."""
+    argv = ["unshare", "--net", *(["--mount"] if own_mounts else [])]
+    if os.geteuid() != 0:
+        argv.append("--map-root-user")
+    probe = ["mount", "--bind", "/etc/hosts", "/etc/hosts"] if own_mounts else ["true"]
+    if not shutil.which("unshare") or subprocess.run([*argv, *probe], capture_output=True).returncode != 0:
+        raise kit.Skip(f"a network of its own cannot be made here ({' '.join([*argv, *probe])})")
     return argv
 
 

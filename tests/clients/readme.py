@@ -4,7 +4,7 @@ A case names its `page`, the README if left out, and its block by the words abov
 at the beginning of a line, with a number if there are several. Bash runs the block as it stands, after the lines of
 `before`, in a new home and in a network of its own, in which there is only loopback. So the ports that the README
 names are free, and nothing else can be reached: HTTPS_PROXY leads to a `Gate`, which stands in for the hosts of the
-providers and passes their requests to the scripted upstream. If a `text` block follows, the block must print its
+providers and passes their requests to the scripted upstream, and a case may have a `web` (web.py). If a `text` block follows, the block must print its
 lines. A block that ends with Codex's terminal interface is typed into a terminal, and so is the `prompt` of the case.
 A case with a `provider` runs the row of the README's table that begins with it.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 import kit
 import loopback
 import terminal
+import web
 
 README = kit.ROOT / "README.md"
 
@@ -96,6 +97,8 @@ def run_alone(case: dict, folder: Path):
         if "host" in case:
             gate = stack.enter_context(loopback.Gate([case["host"]], upstream.base_url, folder))
             env |= gate.env
+        if "web" in case:
+            env |= stack.enter_context(web.Web(case["web"], folder)).env
         block = folder / "block.sh"
         block.write_text(code)
         expect = case["expect"]

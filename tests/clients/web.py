@@ -2,7 +2,8 @@
 
 The server has a public address, which is that of the loopback interface of such a network: pages of other addresses
 are not read. A web has the `results` of every search, without which the engine refuses, and the `pages` by path: their
-HTML, or the status of one that fails. With `refuses` the engine refuses one of so many searches.
+HTML, or the status of one that fails. With `refuses` the engine refuses one of so many searches. With `hosts` these
+names lead to the server, which also speaks HTTPS then, with the certificate of `env`, and is an MCP server at `/mcp`.
 """
 
 import fcntl
@@ -10,11 +11,15 @@ import http.server
 import json
 import os
 import socket
+import ssl
 import struct
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import kit
+import loopback
 
 # The search engine speaks as SearXNG does, at the address that the configuration of a case names.
 ENGINE = ("127.0.0.1", 8888)
@@ -23,9 +28,9 @@ CONFIG = f'[search]\norder = ["searxng"]\n[search.searxng]\nbase_url = "http://{
 
 
 class Web:
-    """Runs both. `asked` has the path of each request, without its query."""
+    """Runs both. `asked` has the path of each request, without its query; what `hosts` need is written to `folder`."""
 
-    def __init__(self, web: dict | str):
+    def __init__(self, web: dict | str, folder: Path | None = None):
         if isinstance(web, str):
             web = json.loads((kit.HERE / web).read_text())
         add_address()
@@ -33,12 +38,21 @@ class Web:
         self.refuses = web.get("refuses")
         found = {}
         if "results" in web:
-            results = [result | {"url": f"http://{SERVER}{result['url']}"} for result in web["results"]]
+            results = [
+                result | {"url": f"http://{SERVER}{result['url']}" if result["url"].startswith("/") else result["url"]}
+                for result in web["results"]
+            ]
             found["/search"] = (200, "application/json", json.dumps({"results": results}))
         pages = {}
         for path, page in web["pages"].items():
             pages[path] = (page, "text/plain", "") if isinstance(page, int) else (200, "text/html; charset=utf-8", page)
         self.servers = [self._start(ENGINE, found, 429), self._start((SERVER, 80), pages, 404)]
+        self.env: dict[str, str] = {}
+        if folder and "hosts" in web:
+            name_server(web["hosts"], folder)
+            certificate = loopback.make_certificate(web["hosts"], folder)
+            self.env["SSL_CERT_FILE"] = str(certificate)
+            self.servers.append(self._start((SERVER, 443), pages, 404, certificate))
 
     def __enter__(self):
         return self
@@ -48,26 +62,41 @@ class Web:
             server.shutdown()
             server.server_close()
 
-    def _start(web, address, answers, other):
+    def _start(web, address, answers, other, certificate=None):
         class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                if self.path != "/mcp":
+                    return self.do_GET()
+                web.asked.append(self.path)
+                message = self.rfile.read(int(self.headers["content-length"]))
+                argv = [sys.executable, kit.HERE / "programs/mcp_server.py"]
+                reply = subprocess.run(argv, input=message, capture_output=True, check=True).stdout
+                self.answer(200 if reply else 202, "application/json", reply)
+
             def do_GET(self):
                 path = self.path.split("?")[0]
                 web.asked.append(path)
                 status, kind, body = answers.get(path, (other, "text/plain", ""))
                 if web.refuses and path == "/search" and web.asked.count(path) % web.refuses == 0:
                     status = 429
+                self.answer(status, kind, body.encode())
+
+            def answer(self, status, kind, body):
                 self.send_response(status)
                 self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body.encode())
-
-            do_POST = do_GET
+                self.wfile.write(body)
 
             def log_message(self, *_):
                 pass
 
         server = http.server.ThreadingHTTPServer(address, Handler)
         server.daemon_threads = True
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
 
@@ -90,3 +119,10 @@ def add_address():
     request = struct.pack("16s2s2x4s8x", b"lo:web", family, socket.inet_aton(SERVER))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, set_address, request)
+
+
+def name_server(names: list[str], folder: Path):
+    """Lets these names lead to the server, for the processes of this namespace alone."""
+    hosts = folder / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{SERVER} {name}\n" for name in names))
+    subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
