@@ -17,6 +17,9 @@ use super::turn_line::TurnFields;
 /// The spaces before the further lines of a record: its text stands behind the time of day.
 const INDENT: usize = 9;
 
+/// The characters before the text of a record that goes to no terminal: date and time of day.
+const DATE_AND_TIME: usize = 20;
+
 /// A word as wide as a level.
 const LEVEL_PLACE: &str = "-----";
 
@@ -84,7 +87,9 @@ impl HumanFormat {
     }
 
     fn write_turn(self, writer: &mut Writer<'_>, turn: &TurnFields) -> fmt::Result {
-        let line = turn.line(usize::from(TERMINAL_WIDTH) - INDENT, self.ascii);
+        // Whoever looks at the file does so in a terminal.
+        let before = if self.terminal { INDENT } else { DATE_AND_TIME };
+        let line = turn.line(usize::from(TERMINAL_WIDTH) - before, self.ascii);
         let shown = |text: &str| {
             let text = SafeText::new(text).to_string();
             if self.ascii {

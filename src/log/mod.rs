@@ -345,9 +345,9 @@ mod tests {
         );
     }
 
-    /// Promise: In a terminal, the log has one line of at most 80 columns for each turn, and below
-    /// it the reason of a failure, never broken within a word; what was changed for the provider is
-    /// told once in a session.
+    /// Promise: The log has one line of at most 80 columns for each turn, and in a terminal below it
+    /// the reason of a failure, never broken within a word; what was changed for the provider is told
+    /// once in a session.
     #[test]
     fn a_turn_is_a_line_of_80_columns_and_its_reason() {
         let show = |details, ascii| {
@@ -379,6 +379,11 @@ mod tests {
             );
         }
         assert!(show(true, false).contains("\n         req_1, first event 20 ms"));
+        let file = HumanFormat::default();
+        let text = captured_as(RecordFormat::Human, file, "info", log_turn);
+        let (line, _) = text.split_once(": ").unwrap();
+        assert!(line.ends_with(" out $9999.99 a-folder\u{2026}"), "{line}");
+        assert!(line.chars().count() <= 80, "{line}");
         let plain = show(false, true);
         assert!(
             plain.is_ascii() && plain.contains(" failed 599.9s "),

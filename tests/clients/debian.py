@@ -19,6 +19,7 @@ SUITE = "bookworm"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # How long a step may take, in seconds.
 PATIENCE = 120
+AS_ROOT = {"HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
 
 
 def need():
@@ -53,6 +54,17 @@ class Debian:
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"] if user != "root" else []
         variables = [f"{name}={value}" for name, value in ({"PATH": PATH, "LANG": "C.UTF-8"} | env).items()]
         return [*enter, *mounts, "--", *become, "env", "-i", *variables, *argv]
+
+    def install(self, package: Path, block: str) -> Path:
+        """Adds the user `user`, and as root runs a shell block that installs a package. Returns the user's home."""
+        # Root needs no sudo.
+        sudo = self.root / "usr/local/bin/sudo"
+        sudo.write_text('#!/bin/sh\nexec "$@"\n')
+        sudo.chmod(0o755)
+        self.run(["useradd", "--create-home", "--shell", "/bin/bash", "user"], AS_ROOT, "user")
+        shutil.copy(package, self.root / "root")
+        self.run(["bash", "-ec", f"cd\n{block}"], AS_ROOT, "install")
+        return self.root / "home/user"
 
     def run(self, argv: list, env: dict, name: str, **others) -> str:
         """Runs a command to its end, which must be a success, and returns what it printed."""

@@ -74,18 +74,10 @@ def wheel(case: dict, folder: Path):
 def deb(case: dict, folder: Path):
     """The first hour with the Debian package, in a new Debian system, as a user who is not root."""
     system = debian.Debian(folder)
-    root = {"HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
-    # Root needs no sudo.
-    sudo = system.root / "usr/local/bin/sudo"
-    sudo.write_text('#!/bin/sh\nexec "$@"\n')
-    sudo.chmod(0o755)
-    system.run(["useradd", "--create-home", "--shell", "/bin/bash", "user"], root, "user")
-    home = system.root / "home/user"
+    before = files(system.root)
+    home = system.install(package("respondent_*.deb"), block(case["block"]))
     project = home / "project"
     subprocess.run(["git", "init", "--quiet", project], check=True)
-    before = files(system.root)
-    shutil.copy(package("respondent_*.deb"), system.root / "root")
-    system.run(["bash", "-ec", f"cd\n{block(case['block'])}"], root, "install")
     check_program(system.root / "usr/bin/respondent")
     for name in case["expect"]["installed"]:
         if not (system.root / name).exists():
@@ -101,7 +93,7 @@ def deb(case: dict, folder: Path):
         return system.run(script, env, "hour", user="user", shared=shared)
 
     play(case, folder, project, hour)
-    system.run(["apt-get", "remove", "--purge", "respondent"], root, "remove")
+    system.run(["apt-get", "remove", "--purge", "respondent"], debian.AS_ROOT, "remove")
     gone([path for path in files(system.root) - before if "respondent" in path.name])
 
 

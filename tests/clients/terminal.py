@@ -24,11 +24,12 @@ class Terminal:
     The shell has the prompt `[NUMBER:STATUS]$ `, which `begin`, `status` and `command` need, unless it gets another.
     """
 
-    def __init__(self, name: str, folder: Path, start: Path, env: dict, prompt: str = PROMPT):
+    def __init__(self, name: str, folder: Path, start: Path, env: dict, prompt: str = PROMPT, enter=lambda argv: argv):
+        """`enter` gives the command that runs another one where the shell is to be."""
         self.name, self.env = name, env
         self.tmux = ["tmux", "-S", folder / "tmux", "-f", "/dev/null"]
         # A shell that is not interactive, as the one of tmux, drops the prompt.
-        shell = ["env", f"PS1={prompt}", "bash", "--norc", "--noprofile"]
+        shell = enter(["env", f"PS1={prompt}", "bash", "--norc", "--noprofile"])
         # The number of the next command.
         self.number = 1
         self._run("new-session", "-d", "-x", "80", "-y", "24", "-s", name, "-c", start, *shell)
