@@ -345,9 +345,9 @@ mod tests {
         );
     }
 
-    /// Promise: The log has one line of at most 80 columns for each turn, and in a terminal below it
-    /// the reason of a failure, never broken within a word; what was changed for the provider is told
-    /// once in a session.
+    /// Promise: The log has one line of at most 80 columns for each turn, and in a terminal below
+    /// it the reason of a failure, never broken within a word; what was changed for the provider is
+    /// told once in a session.
     #[test]
     fn a_turn_is_a_line_of_80_columns_and_its_reason() {
         let show = |details, ascii| {

@@ -76,8 +76,8 @@ impl FoundServer {
 }
 
 impl ProcessFile {
-    /// Writes the file of this process and locks it until the process has ended. `None` if another server has it. Fails
-    /// if there is no data directory.
+    /// Writes the file of this process and locks it until the process has ended. `None` if another
+    /// server has it. Fails if there is no data directory.
     pub(in crate::commands) fn hold(
         data_dir: &Path,
         server: &RunningServer,

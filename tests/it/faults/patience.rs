@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 
 use super::{answer, body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
+use crate::websocket::client::Socket;
 
 /// A whole answer of Chat Completions.
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
@@ -209,4 +210,11 @@ async fn codex_shows_what_a_turn_waits_for(wire: PlayerWire) {
     assert_eq!(lines(&stream), [load]);
     assert_eq!(stream.error_code(), Some("invalid_prompt"));
     assert_eq!(stream.response["output"], json!([]));
+    // Over a WebSocket.
+    player.push(loading());
+    player.push(answer(json!([{"text": "there"}])));
+    let mut socket = Socket::open_with(&proxy, "originator: codex_exec\r\n").await;
+    let stream = socket.turn(&body()).await;
+    assert_eq!(lines(&stream), [load, work]);
+    assert_eq!(stream.text(), "there");
 }
