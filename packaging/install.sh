@@ -162,7 +162,7 @@ say_what_is_next() {
   esac
   echo "Set the key of a provider, such as MOONSHOT_API_KEY, and start Codex with"
   echo "    respondent run codex"
-  echo "To remove it: respondent codex remove; rm \"$dir/respondent\""
+  echo "To remove it: respondent codex remove; respondent stop; rm \"$dir/respondent\""
 }
 
 main "$@"

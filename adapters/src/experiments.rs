@@ -71,7 +71,7 @@ pub struct Refusal<'a> {
 impl Refusal<'_> {
     /// Whether a change of the request may answer it: it says nothing of policy, keys, money, rates
     /// or models, and came before any content.
-    fn may_be_answered(&self) -> bool {
+    pub fn may_be_answered(&self) -> bool {
         match self.fault.kind {
             Kind::Refused => true,
             // Some servers check requests late, or answer 404 for what a model cannot do.

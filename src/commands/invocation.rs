@@ -28,12 +28,21 @@ impl Invocation<'_> {
 
     /// The command that starts this server in the background.
     pub(super) fn starting(&self) -> String {
+        self.with_all_flags("start")
+    }
+
+    /// The command that ends this server and starts it again in the background.
+    pub(super) fn restarting(&self) -> String {
+        self.with_all_flags("restart")
+    }
+
+    fn with_all_flags(&self, command: &str) -> String {
         let mut text = format!("{}{}", shell_word(self.program), self.finding());
         push_path(&mut text, "--data-dir", self.flags.data_dir.as_deref());
         if let Some(log) = &self.flags.log {
             let _ = write!(text, " --log {}", shell_word(log));
         }
-        text + " start"
+        format!("{text} {command}")
     }
 
     /// The flags that lead to the address and the token of the server.
@@ -65,7 +74,7 @@ fn push_path(text: &mut String, flag: &str, path: Option<&Path>) {
 
 /// A word that a shell takes as it is.
 pub(super) fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+[]~".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+~".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
     } else {

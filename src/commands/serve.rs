@@ -20,8 +20,8 @@ use crate::turn::RunningTurns;
 
 pub use server::{BindError, Server, ServerKind, bind};
 
-/// Starts the server and runs it until SIGTERM or SIGINT. Returns when all turns have ended.
-/// `config` was loaded from `inputs` for `purpose`.
+/// Starts the server and runs it until SIGTERM or SIGINT, or until its terminal is closed. Returns
+/// when all turns have ended. `config` was loaded from `inputs` for `purpose`.
 pub async fn run_server(
     inputs: Inputs,
     purpose: LoadPurpose,
@@ -57,8 +57,8 @@ pub async fn run_server(
     Ok(())
 }
 
-/// Begins the shutdown at the first SIGTERM or SIGINT. The second one does not wait for the running
-/// turns any longer.
+/// Begins the shutdown at the first SIGTERM, SIGINT or SIGHUP. The second one does not wait for the
+/// running turns any longer.
 fn stop_on_signals(
     shutdown: Shutdown,
     running: Arc<RunningTurns>,
@@ -71,14 +71,31 @@ fn stop_on_signals(
     } = shutdown;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = if ignores_hangup() {
+        None
+    } else {
+        Some(signal(SignalKind::hangup())?)
+    };
     Ok(async move {
-        either_signal(&mut terminate, &mut interrupt).await;
+        tokio::select! {
+            () = either_signal(&mut terminate, &mut interrupt) => {}
+            Some(()) = async { hangup.as_mut()?.recv().await } => {}
+        }
         tracing::info!("{}", stopping_sentence(running.count(), grace));
         drain.cancel();
         either_signal(&mut terminate, &mut interrupt).await;
         tracing::info!("stopping now");
         ending.cancel();
     })
+}
+
+/// Whether this program goes on when its terminal is closed, as `nohup` makes it, or where that
+/// cannot be told.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_none_or(|mask| mask & 1 == 1)
 }
 
 /// Waits for one of two signals.

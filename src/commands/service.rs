@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use super::background::process_file::ServiceManager;
+use super::background::process_file::{ProcessFile, ServiceManager};
 use super::invocation::shell_word;
 use super::print_text;
 use crate::config::{Config, Inputs};
@@ -119,7 +119,7 @@ pub async fn install(inputs: &Inputs, config: &Config, dry_run: bool) -> anyhow:
     }
     let control = ControlClient::new(config);
     match control.check_health().await {
-        Ok(_) if !is_installed => anyhow::bail!(
+        Ok(_) if !is_installed || !is_service(config) => anyhow::bail!(
             "a server runs on {} already, so a service could not listen there: end it first, with \
              `respondent stop`",
             control.address()
@@ -143,12 +143,21 @@ pub async fn install(inputs: &Inputs, config: &Config, dry_run: bool) -> anyhow:
         shell_word(&service.keys.to_string_lossy())
     );
     match run_all(&commands) {
-        Ok(()) => print_text(&format!("The service runs.\n\n{about_keys}")),
-        Err(why) => print_text(&format!(
-            "It was not started: {why}. To start it, run:\n{}\n{about_keys}",
-            lines(&commands)
-        )),
+        Ok(()) => print_text(&format!("The service was started.\n\n{about_keys}")),
+        Err(why) => {
+            print_text(&about_keys)?;
+            anyhow::bail!(
+                "the service was not started: {why}. To start it, run:\n{}",
+                lines(&commands).trim_end()
+            )
+        }
     }
+}
+
+/// Whether the server of this data directory is a service.
+fn is_service(config: &Config) -> bool {
+    let found = ProcessFile::find(&config.server.data_dir).ok().flatten();
+    found.is_some_and(|found| found.server.manager.is_some())
 }
 
 /// `respondent service remove`: ends the service and deletes its file and the folders that are
@@ -157,7 +166,15 @@ pub fn remove(inputs: &Inputs, dry_run: bool) -> anyhow::Result<()> {
     let service = UserService::new(inputs);
     let path = service.path.display();
     if !service.is_installed()? {
-        return print_text(&format!("There is no service: {path} does not exist.\n"));
+        let of_package = match service.manager {
+            ServiceManager::Systemd => {
+                "The one of a package ends with:\n  systemctl --user disable --now respondent\n"
+            }
+            ServiceManager::Launchd => "",
+        };
+        return print_text(&format!(
+            "There is no service of `respondent service install`: {path} does not exist.\n{of_package}"
+        ));
     }
     let mut commands = service.ending();
     if dry_run {
@@ -186,10 +203,10 @@ pub fn remove(inputs: &Inputs, dry_run: bool) -> anyhow::Result<()> {
     }
     match ended {
         Ok(()) => print_text("The service has ended.\n"),
-        Err(why) => print_text(&format!(
-            "The service was not ended: {why}. If it runs, run:\n{}",
-            lines(&commands)
-        )),
+        Err(why) => anyhow::bail!(
+            "the service was not ended: {why}. If it runs, run:\n{}",
+            lines(&commands).trim_end()
+        ),
     }
 }
 

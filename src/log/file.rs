@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The largest size of a log file in bytes. As much is kept of what was logged before.
@@ -46,10 +46,13 @@ impl LogFile {
         self.file
     }
 
+    /// Goes on in a new file. Somebody else may have begun one, or deleted the old one.
     fn begin_anew(&mut self) -> io::Result<()> {
-        fs::rename(&self.path, self.path.with_extension("log.old"))?;
+        if is_at(&self.file, &self.path) {
+            fs::rename(&self.path, self.path.with_extension("log.old"))?;
+        }
         self.file = open(&self.path)?;
-        self.bytes = 0;
+        self.bytes = self.file.metadata()?.len();
         Ok(())
     }
 }
@@ -68,6 +71,14 @@ impl Write for LogFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+/// Whether the file at the path is this open one.
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(open), Ok(named)) = (file.metadata(), path.metadata()) else {
+        return false;
+    };
+    (open.dev(), open.ino()) == (named.dev(), named.ino())
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -98,6 +109,18 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "seven\n");
         let old = fs::read_to_string(folder.path().join("data/run.log.old")).unwrap();
         assert_eq!(old, "five\nsix\n");
+        // Somebody deletes the file, or another process begins it anew.
+        log.write_all(b"eight\n").unwrap();
+        fs::remove_file(&path).unwrap();
+        log.write_all(b"nine\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "nine\n");
+        let mut other = LogFile::open_limited(&path, 8).unwrap();
+        for record in ["ten\n", "eleven\n"] {
+            other.write_all(record.as_bytes()).unwrap();
+        }
+        log.bytes = 8;
+        log.write_all(b"twelve\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "eleven\ntwelve\n");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 2);
     }
 }

@@ -67,8 +67,13 @@ impl TurnFields {
         };
         let mark = if is_ascii { ascii_mark } else { mark };
         let [model, tag] = ["model", "tag"].map(|name| SafeText::new(self.text(name)).to_string());
+        let compacted = if self.text("kind") == "compaction" {
+            " (compaction)"
+        } else {
+            ""
+        };
         let chars = |text: &str| text.chars().count();
-        let fixed = |rest: &str| chars(mark) + chars(rest) + 3;
+        let fixed = |rest: &str| chars(mark) + chars(rest) + chars(compacted) + 3;
         let (least, most) = MODEL_CHARS;
         // The share is the first that may be missing.
         let mut rest = self.rest(word, true);
@@ -79,18 +84,11 @@ impl TurnFields {
         let left = room.saturating_sub(chars(&model).min(least));
         let tag = shortened(&tag, left.clamp(least, MAX_TAG_CHARS));
         let room = room.saturating_sub(chars(&tag)).clamp(least, most);
-        let compacted = if self.text("kind") == "compaction" {
-            " (compaction)"
-        } else {
-            ""
-        };
         let model = shortened(&model, room);
         if !tag.is_empty() {
             let _ = write!(rest, " {tag}");
         }
-        if fixed(&rest) + model.chars().count() + compacted.len() <= width + 1 {
-            rest.push_str(compacted);
-        }
+        rest.push_str(compacted);
         TurnLine {
             model,
             mark,

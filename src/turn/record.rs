@@ -642,7 +642,7 @@ mod tests {
     async fn a_person_reads_a_line() {
         assert_eq!(
             line(completed),
-            "m-1 \u{2713} 0.0s 1000 in (87% cached) 50 out $0.0012 proj/scout (compaction)"
+            "m-1 \u{2713} 0.0s 1000 in 50 out $0.0012 proj/scout (compaction)"
         );
         assert_eq!(line(refused), "\u{2717} refused 0.0s: No model 'a\\nb'.");
         assert_eq!(

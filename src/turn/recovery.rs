@@ -14,6 +14,9 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest of these pauses.
 const MAX_BACKOFF: Duration = Duration::from_secs(8);
 
+/// The shortest pause that a server can ask for while it loads its model.
+const MIN_LOADING_PAUSE: Duration = Duration::from_millis(250);
+
 /// How often a model that is loading is asked for.
 const LOADING_PAUSE: Duration = Duration::from_secs(2);
 
@@ -76,7 +79,7 @@ pub(super) fn loading_pause(
     has_fallback: bool,
 ) -> Option<Duration> {
     let pause = match fault.retry {
-        Retry::After(pause) => pause.min(MAX_PAUSE),
+        Retry::After(pause) => pause.clamp(MIN_LOADING_PAUSE, MAX_PAUSE),
         Retry::Never | Retry::Soon => LOADING_PAUSE,
     };
     let is_loading = fault.patience == Patience::UntilReady;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Flock, FlockType, Pid, Signal, fcntl_getlk, getpid, getsid, kill_process};
 use tempfile::TempDir;
 
-use crate::proxy::{PROGRAM, Setup, write};
+use crate::proxy::{PROGRAM, Proxy, Setup, write};
 use crate::terminal::on_whole_terminal;
 
 /// A home whose server is in the background. Dropping it kills the server.
@@ -133,6 +133,23 @@ async fn what_a_killed_server_left_is_no_server() {
     assert_eq!(out, format!("No server runs on {}.\n", home.address));
     home.succeed("start").await;
     home.succeed("stop").await;
+}
+
+/// Promise: A server whose terminal is closed ends in order; with `nohup` it goes on.
+#[kit::test]
+async fn a_server_whose_terminal_is_closed_ends_in_order() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap() & 1 == 1;
+    let mut proxy = Proxy::start_for_url("http://127.0.0.1:1/v1", Setup::new()).await;
+    proxy.send_signal(Signal::HUP);
+    if ignored {
+        // These tests run with `nohup`, and so does the server.
+        assert_eq!(proxy.get("/healthz").await.status, 200);
+        proxy.terminate();
+    }
+    assert!(proxy.wait_for_exit().await.success());
+    proxy.wait_for_log("stopped").await;
 }
 
 /// Promise: If the server does not start, `start` prints what it said and ends with its exit code.
@@ -274,7 +291,7 @@ async fn a_service_is_installed_and_removed() {
         "{text}"
     );
     assert!(
-        out.contains(&keys) && out.contains("The service runs."),
+        out.contains(&keys) && out.contains("The service was started."),
         "{out}"
     );
     let expected = "--user daemon-reload\n--user enable respondent\n--user restart respondent\n";
@@ -290,10 +307,10 @@ async fn a_service_is_installed_and_removed() {
 
     // Without systemd the commands are printed.
     let (code, out, err) = run("/nonexistent", "service install").await;
-    assert_eq!(code, 0, "{err}");
+    assert_eq!(code, 1, "{out}");
     assert!(
-        out.contains("\n  systemctl --user enable respondent\n"),
-        "{out}"
+        err.contains("\n  systemctl --user enable respondent\n"),
+        "{err}"
     );
     write(
         home.path(),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::activity;
 use crate::compaction_blob::{ArtifactLine, CompactionBlob};
-use crate::plan::{Artifact, Bounds, Plan, output};
+use crate::plan::{Artifact, Bounds, Plan, output, reads_artifact};
 use crate::turn::{Item, ItemKind, Turn};
 
 /// The maximum number of listed outputs, and the number that may be listed however small
@@ -45,13 +45,14 @@ pub fn listable_artifacts(turn: &Turn<'_>, plan: &Plan) -> Vec<ListedArtifact> {
         }
         let replacement = plan.replacements.get(&index);
         let shortened = replacement.and_then(|replacement| replacement.artifact.clone());
-        let Some(artifact) = shortened.or_else(|| long_output(item)) else {
+        let call = calls.get(&index).and_then(|call| turn.items.get(*call));
+        let is_of_reader = call.is_some_and(reads_artifact);
+        let Some(artifact) = shortened.or_else(|| long_output(item, is_of_reader)) else {
             continue;
         };
         if !seen.insert(artifact.id.clone()) {
             continue;
         }
-        let call = calls.get(&index).and_then(|call| turn.items.get(*call));
         let line = ArtifactLine {
             id: artifact.id.clone(),
             kind: artifact.kind,
@@ -89,13 +90,16 @@ pub fn artifact_lines(
     lines
 }
 
-/// The output of an item as an artifact, if it is long enough to be listed.
-fn long_output(item: &Item<'_>) -> Option<Artifact> {
+/// The output of an item as an artifact, if it is long enough to be listed. What a tool has read of
+/// an artifact is not.
+fn long_output(item: &Item<'_>, is_of_reader: bool) -> Option<Artifact> {
     if output::max_text_len(item) < MIN_LISTED_CHARS {
         return None;
     }
     let text = output::text(item)?;
-    if text.chars().nth(MIN_LISTED_CHARS - 1).is_none() || output::is_read_back(&text) {
+    if text.chars().nth(MIN_LISTED_CHARS - 1).is_none()
+        || (is_of_reader && output::is_read_back(&text))
+    {
         return None;
     }
     Some((&output::measure(&text)).into())

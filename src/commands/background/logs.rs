@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,6 +14,7 @@ use crate::commands::print_bytes;
 use crate::commands::status::of_server;
 use crate::config::Config;
 use crate::control::ControlClient;
+use crate::log;
 
 /// How much of a file is read at once.
 const CHUNK: usize = 64 << 10;
@@ -26,6 +26,15 @@ const INTERVAL: Duration = Duration::from_millis(250);
 pub async fn run(config: &Config, lines: usize, follow: bool) -> anyhow::Result<()> {
     let path = file_of_server(config).await?;
     let opened = File::open(&path);
+    if opened
+        .as_ref()
+        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    {
+        anyhow::bail!(
+            "there is no log {}; a server that `respondent start` starts writes one",
+            path.display()
+        );
+    }
     let mut file = opened.with_context(|| format!("{} cannot be read", path.display()))?;
     seek_to_last(&mut file, lines)?;
     loop {
@@ -34,7 +43,11 @@ pub async fn run(config: &Config, lines: usize, follow: bool) -> anyhow::Result<
             return Ok(());
         }
         sleep(INTERVAL).await;
-        if is_replaced(&file, &path) {
+        if file.metadata()?.len() < file.stream_position()? {
+            // Somebody has emptied it.
+            file.seek(SeekFrom::Start(0))?;
+        }
+        if path.exists() && !log::is_at(&file, &path) {
             print_rest(&mut file)?;
             file = File::open(&path)?;
         }
@@ -108,14 +121,6 @@ fn print_rest(file: &mut File) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-}
-
-/// Whether the file at the path is another one by now, because the log was begun anew.
-fn is_replaced(file: &File, path: &Path) -> bool {
-    let (Ok(open), Ok(named)) = (file.metadata(), path.metadata()) else {
-        return false;
-    };
-    (open.dev(), open.ino()) != (named.dev(), named.ino())
 }
 
 #[cfg(test)]

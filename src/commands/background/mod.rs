@@ -4,6 +4,7 @@
 pub mod logs;
 pub(super) mod process_file;
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -71,17 +72,23 @@ pub fn log_file(config: &Config) -> PathBuf {
 pub async fn start(inputs: &Inputs, config: &Config) -> anyhow::Result<u8> {
     let control = ControlClient::new(config);
     let address = control.address();
+    let program = typed_program();
     match control.check_health().await {
         Ok(health) if health.temporary => anyhow::bail!(
             "a server of `respondent run` is on {address} and ends with its program; wait for its \
              end, or name another address with --listen"
         ),
         Ok(health) => {
-            let text = format!(
+            let mut text = format!(
                 "A server runs already on http://{address} (version {}), with the environment of \
-                 its start.\n`respondent restart` gives it this one.\n",
+                 its start.\n",
                 health.version
             );
+            let found = ProcessFile::find(&config.server.data_dir).ok().flatten();
+            if found.is_none_or(|found| found.server.manager.is_none()) {
+                let restart = invocation(inputs, config, &program).restarting();
+                let _ = writeln!(text, "`{restart}` gives it this one.");
+            }
             return print_text(&(text + &next_steps(inputs, config, None))).map(|()| 0);
         }
         Err(ControlError::NotRunning(_)) => {}
@@ -127,20 +134,30 @@ pub async fn start(inputs: &Inputs, config: &Config) -> anyhow::Result<u8> {
         env!("CARGO_PKG_VERSION")
     );
     if config.sandbox {
-        text += "No provider has a key, so an offline demo model answers. To use a provider, set\n\
-                 its key, such as OPENAI_API_KEY, and run `respondent restart`.\n";
+        let _ = writeln!(
+            text,
+            "No provider has a key, so an offline demo model answers. To use a provider, set\n\
+             its key, such as OPENAI_API_KEY, and run `{}`.",
+            invocation(inputs, config, &program).restarting()
+        );
     }
     print_text(&(text + &next_steps(inputs, config, Some(&path)))).map(|()| 0)
 }
 
-/// What to do with a server that runs.
-fn next_steps(inputs: &Inputs, config: &Config, log: Option<&Path>) -> String {
-    let invocation = Invocation {
-        program: &typed_program(),
+/// How to call this program for the same server.
+fn invocation<'a>(inputs: &'a Inputs, config: &'a Config, program: &'a str) -> Invocation<'a> {
+    Invocation {
+        program,
         flags: &inputs.flags,
         config,
         address: config.server.listen,
-    };
+    }
+}
+
+/// What to do with a server that runs.
+fn next_steps(inputs: &Inputs, config: &Config, log: Option<&Path>) -> String {
+    let program = typed_program();
+    let invocation = invocation(inputs, config, &program);
     let log = log.map(|log| format!("  Log   {}\n", log.display()));
     let next = match first_model(config) {
         demo if config.sandbox => format!("run codex --model {demo}"),
@@ -254,8 +271,8 @@ async fn find(config: &Config) -> anyhow::Result<Option<FoundServer>> {
         (Some(found), _) if is_there(&found.server) => match found.server.manager {
             None => Ok(Some(found)),
             Some(ServiceManager::Systemd) => anyhow::bail!(
-                "the server on {address} is a service of systemd: stop it with `systemctl --user \
-                 stop respondent`, or remove it with `respondent service remove`"
+                "the server on {address} is a service of systemd: use `systemctl --user stop \
+                 respondent` or `systemctl --user restart respondent`"
             ),
             Some(ServiceManager::Launchd) => anyhow::bail!(
                 "the server on {address} is a job of launchd: remove it with `respondent service \

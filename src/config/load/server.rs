@@ -31,6 +31,10 @@ impl ConfigLoader<'_> {
             .path_override(flags.data_dir.as_ref(), "RESPONDENT_DATA_DIR")
             .or_else(|| in_file.map(|path| self.resolve(path)))
             .unwrap_or_else(|| self.inputs.dirs.data.clone());
+        // Commands in other folders are told of it.
+        if let Ok(absolute) = std::path::absolute(&server.data_dir) {
+            server.data_dir = absolute;
+        }
         if let Err(error) = EnvFilter::try_new(&server.log) {
             let why = format!("log filter {:?}: {error}", server.log);
             self.fail(ConfigError::new(why));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::failed_request::FailedRequest;
-use adapters::fault::{Fault, FaultSide, Kind, Patience};
+use adapters::fault::{Fault, FaultClass, FaultSide, Kind, Patience};
 use adapters::responses::assembler::{Assembler, RoundItem};
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::prompt_cache::PromptCacheDiagnostics;
@@ -147,7 +147,10 @@ impl Answer<'_> {
             let upstream = &round.attempt.upstream;
             let timeouts = &upstream.provider().timeouts;
             let (waited, first_byte) = (loading_for, timeouts.first_byte);
-            if let Some(pause) = recovery::loading_pause(&fault, waited, first_byte, has_fallback) {
+            if !round.has_content
+                && let Some(pause) =
+                    recovery::loading_pause(&fault, waited, first_byte, has_fallback)
+            {
                 loading_for += pause;
                 self.record.retry(&fault);
                 Box::pin(self.pause(round, &fault, pause)).await?;
@@ -166,8 +169,9 @@ impl Answer<'_> {
                 (!is_outage || fault.patch.is_some()) && fault.patience != Patience::UntilReady;
             let says_the_same = last_message.as_deref() == Some(&*fault.message);
             last_message = Some(fault.message.as_str().into());
-            let may_adapt =
-                !is_limit_refuted && (is_about_request || says_the_same || retries >= max_retries);
+            let may_adapt = !is_limit_refuted
+                && fault.patience != Patience::UntilReady
+                && (is_about_request || says_the_same || retries >= max_retries);
             let has_room = changes < MAX_CHANGES && failed < MAX_FAILED_REQUESTS;
             if !round.has_content && may_adapt && self.adapt(round, &fault, has_room) {
                 changes += 1;
@@ -177,7 +181,10 @@ impl Answer<'_> {
             if fault.side() == FaultSide::Upstream {
                 failed = round.failover.count_failed_request();
                 fault.gave_up = failed >= most;
-                if failed >= MAX_FAILED_REQUESTS {
+                // What the provider refuses to one prompt says nothing of others.
+                let is_gone =
+                    fault.patience != Patience::Usual || fault.kind.class() == FaultClass::Outage;
+                if failed >= MAX_FAILED_REQUESTS && is_gone {
                     round.attempt.upstream.health().give_up();
                 }
             }

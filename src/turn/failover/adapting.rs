@@ -38,17 +38,21 @@ impl Failover {
         if let Some(patch) = fault.patch.filter(|patch| is_limit(*patch)) {
             self.learn(attempt, patch, &fault.message);
         }
-        if may_send && let Some(known) = self.put_back_old(ctx, attempt) {
-            return Some(known);
-        }
-        let name = route.full_name();
-        let mut changed = self.changed.get(&name).cloned().unwrap_or_default();
-        let mut experiments = std::mem::take(&mut changed.experiments);
         let refusal = Refusal {
             fault,
             body: &attempt.request.body,
             quirks: &attempt.route.dialect.quirks,
         };
+        // A failure that is not about the request does not show that an old patch is needed.
+        if may_send
+            && (refusal.may_be_answered() || fault.patch.is_some())
+            && let Some(known) = self.put_back_old(ctx, attempt)
+        {
+            return Some(known);
+        }
+        let name = route.full_name();
+        let mut changed = self.changed.get(&name).cloned().unwrap_or_default();
+        let mut experiments = std::mem::take(&mut changed.experiments);
         if let Some(Change::Quirk(patch)) = experiments.undo_useless(&refusal) {
             let learned = self.shared.upstreams.learned_quirks();
             learned.unlearn(route, self.patches_of(), patch);

@@ -4,7 +4,7 @@ use kit::harness::rows;
 use kit::player::{Player, PlayerWire, RequestCondition, ScriptedAnswer};
 use serde_json::{Value, json};
 
-use super::{answer, player_with, repeating_player};
+use super::{answer, player, player_with, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
 
 /// A refusal of a provider: the refused request, the error, and the adapted request.
@@ -329,4 +329,43 @@ async fn a_turn_is_adapted_at_the_fallback() {
     assert_eq!(other.requests().len(), 2);
     assert!(!was_adapted(&proxy, &body).await);
     assert_eq!((up.requests().len(), other.requests().len()), (1, 3));
+}
+
+/// Promise: What was learned more than a week ago is tried again; a failure that says nothing of
+/// the request, such as a rate limit, does not count as the refusal that comes back.
+#[kit::test]
+async fn a_rate_limit_is_no_refusal_that_comes_back() {
+    let player = player(PlayerWire::Chat).await;
+    let setup = Setup::new().server("data_dir = \"data\"");
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
+    let turn = json!({"model": "m", "input": "go", "temperature": 0.5});
+    let refusal = "Unsupported parameter: 'temperature' is not supported with this model.";
+    player.push(ScriptedAnswer::error(400, refusal));
+    player.push(answer(json!([{"text": "one"}])));
+    assert_eq!(proxy.stream(&turn).await.text(), "one");
+    let proxy = aged(proxy, &setup).await;
+    let mut limit = ScriptedAnswer::error(429, "slow down");
+    limit.headers.insert("retry-after-ms".into(), "1".into());
+    player.push(limit);
+    player.push(answer(json!([{"text": "two"}])));
+    let other = json!({"model": "m", "input": "stop", "temperature": 0.5});
+    assert_eq!(proxy.stream(&other).await.text(), "two");
+    let has = |at: usize| player.requests()[at].json().get("temperature").is_some();
+    assert_eq!([0, 1, 2, 3].map(has), [true, false, true, true]);
+}
+
+/// Ends the program, makes what it has learned nine days older, and starts it again.
+async fn aged(mut proxy: Proxy, setup: &Setup) -> Proxy {
+    proxy.terminate();
+    assert!(proxy.wait_for_exit().await.success());
+    let database = proxy.folder.path().join("data/artifacts/artifacts.db");
+    let database = rusqlite::Connection::open(database).unwrap();
+    let changed = database.execute(
+        "UPDATE learned SET learned = learned - 777600,
+         changes = replace(changes, CAST(learned AS TEXT), CAST(learned - 777600 AS TEXT))",
+        [],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    drop(database);
+    Proxy::start_in_folder(proxy.folder, setup).await
 }

@@ -16,7 +16,11 @@ const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconne
     {\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"there\"},\
     \"finish_reason\":\"stop\"}]}";
 
-/// A server that answers its first `answers` connections and closes the others.
+/// A refusal of a prompt.
+const REFUSAL: &str = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\n\
+    connection: close\r\n\r\n{\"error\":{\"message\":\"You may not use this.\"}}";
+
+/// A server that gives its first connections these answers and closes the others.
 struct Leaving {
     base_url: String,
     connections: Arc<AtomicUsize>,
@@ -24,15 +28,20 @@ struct Leaving {
 
 impl Leaving {
     async fn after(answers: usize) -> Self {
+        Self::with(vec![ANSWER; answers]).await
+    }
+
+    async fn with(answers: Vec<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let connections = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&connections);
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                if counter.fetch_add(1, Ordering::SeqCst) < answers {
+                let answer = answers.get(counter.fetch_add(1, Ordering::SeqCst));
+                if let Some(answer) = answer {
                     let _ = stream.read(&mut vec![0; 65536]).await;
-                    let _ = stream.write_all(ANSWER.as_bytes()).await;
+                    let _ = stream.write_all(answer.as_bytes()).await;
                 }
             }
         });
@@ -122,6 +131,23 @@ fn loading() -> ScriptedAnswer {
     answer
 }
 
+/// What a provider refuses to one prompt says nothing of whether it is there.
+#[tokio::test]
+async fn a_prompt_that_is_refused_takes_no_patience_from_others() {
+    let mut answers = vec![REFUSAL; 9];
+    answers[0] = ANSWER;
+    let provider = Leaving::with(answers).await;
+    let setup = Setup::new().provider("max_retries = 0");
+    let proxy = Proxy::start_for_url(&provider.base_url, setup).await;
+    assert_eq!(ends_with(&proxy, "hello").await, None);
+    for _ in 0..8 {
+        assert!(ends_with(&proxy, "go").await.is_some());
+    }
+    assert_eq!(provider.requests(), 9);
+    let code = ends_with(&proxy, "go on").await;
+    assert_eq!(code.as_deref(), Some("server_error"));
+}
+
 /// The lines about waiting in the stream of a turn, in their order.
 fn lines(stream: &kit::strict::CheckedStream) -> Vec<&str> {
     let is_line = |data: &&Value| {
@@ -156,6 +182,20 @@ async fn a_model_that_is_loading_is_waited_for(wire: PlayerWire) {
     other.push(answer(json!([{"text": "elsewhere"}])));
     let body = json!({"model": "up/m", "input": "go"});
     assert_eq!(proxy.stream(&body).await.text(), "elsewhere");
+}
+
+#[kit::test(on_each_wire)]
+async fn nothing_is_sent_again_after_content_although_the_model_is_loading(wire: PlayerWire) {
+    let player = player(wire).await;
+    let proxy = Proxy::start(&player).await;
+    let error = json!({"code": 503, "message": "Loading model", "type": "unavailable_error"});
+    player.push(answer(json!([{"text": "Hello"}, {"error": error}])));
+    let stream = proxy.stream(&body()).await;
+    assert_eq!(
+        (stream.text(), stream.terminal.as_str()),
+        ("Hello".into(), "response.failed")
+    );
+    assert_eq!(player.requests().len(), 1);
 }
 
 /// Promise: While a turn of Codex waits for more than two seconds, or for a model to load, its

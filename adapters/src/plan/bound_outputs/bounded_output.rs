@@ -65,11 +65,12 @@ impl BoundedOutput {
             return (None, 0);
         }
         let size = estimate::output_size(item, bound);
-        let looks_read_back = item.output().is_some_and(|raw| {
-            let raw = raw.get().as_bytes();
-            let start = raw.get(..READ_BACK_SIGN_WITHIN).unwrap_or(raw);
-            memchr::memmem::find(start, READ_BACK_SIGN).is_some()
-        });
+        let looks_read_back = origin.reads_artifact(turn)
+            && item.output().is_some_and(|raw| {
+                let raw = raw.get().as_bytes();
+                let start = raw.get(..READ_BACK_SIGN_WITHIN).unwrap_or(raw);
+                memchr::memmem::find(start, READ_BACK_SIGN).is_some()
+            });
         let is_instructions = size.text > NOTICE_BYTES && origin.is_instructions(turn);
         if size.text <= limits.whole_chars && !looks_read_back {
             let output = Self {

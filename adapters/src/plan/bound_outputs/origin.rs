@@ -40,6 +40,9 @@ const INSTRUCTION_TOOLS: [&str; 2] = ["load_skill", "system_prompt"];
 const READERS: &str = " cat sed nl head tail bat less more type Get-Content gc read read_file \
     read_text_file view view_file open_file get_file_contents Read View ";
 
+/// The tools that read artifacts, whose names may follow that of their MCP server.
+const ARTIFACT_TOOLS: [&str; 2] = ["artifact_read", "artifact_search"];
+
 /// What may precede a command in its arguments.
 const SHELLS: &str =
     " bash sh zsh /bin/bash /bin/sh /bin/zsh pwsh powershell cmd -c -lc -l -Command /c rtk ";
@@ -96,6 +99,11 @@ impl Origin {
         tool.is_some_and(|tool| tool.proxy.is_some())
     }
 
+    /// Whether the call was one of a tool that reads artifacts, in whatever namespace.
+    pub(super) fn reads_artifact(self, turn: &Turn<'_>) -> bool {
+        self.call(turn).is_some_and(reads_artifact)
+    }
+
     /// What the call and the user asked for.
     pub(super) fn asked<'a>(self, turn: &Turn<'a>) -> AskedText<'a> {
         let item = |index: Option<usize>| turn.items.get(index?);
@@ -110,6 +118,13 @@ impl Origin {
             message: message.unwrap_or_default(),
         }
     }
+}
+
+/// Whether a call is one of a tool that reads artifacts. What another tool prints only looks like
+/// a part of one, and is kept nowhere else.
+pub(crate) fn reads_artifact(call: &Item<'_>) -> bool {
+    let name = call.name().unwrap_or_default();
+    ARTIFACT_TOOLS.iter().any(|tool| name.ends_with(tool))
 }
 
 /// The arguments of a call and the newest message of the user before its output.

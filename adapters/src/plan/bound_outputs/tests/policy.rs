@@ -433,22 +433,49 @@ fn an_output_shorter_than_a_notice_stays() {
     }
 }
 
+/// A part of an artifact, as the tool returns it that reads them.
+fn page(chars: usize) -> String {
+    let heading = output::read_back_heading(&output::artifact_id("x"), "lines 1 to 900");
+    format!("{heading}\n{}", lines(chars))
+}
+
+/// The same items, with calls of the tool that reads artifacts.
+fn reading(mut items: Vec<Value>) -> Vec<Value> {
+    for item in &mut items {
+        if item["type"] == "function_call" {
+            item["name"] = json!("mcp__respondent__artifact_read");
+        }
+    }
+    items
+}
+
+/// Promise: What another tool prints is kept, also if it looks like a part of an artifact.
+#[test]
+fn what_only_looks_like_an_artifact_is_kept() {
+    let items = round("a", &[page(90_000), lines(500)]);
+    let bounds = bounds(16_000, OutputPolicy::Adaptive);
+    let plan = planned(&items, &bounds);
+    let shown = &plan.replacements[&2];
+    let id = output::artifact_id(items[2]["output"].as_str().unwrap());
+    assert_eq!(shown.artifact.as_ref().map(|kept| &kept.id), Some(&id));
+    assert!(shown.text.contains(&id), "{}", shown.text);
+    let plan = planned(&reading(items), &bounds);
+    assert_eq!(plan.replacements[&2].artifact, None);
+}
+
 #[test]
 fn a_read_back_is_not_shortened_in_its_round_while_it_fits() {
     // A quarter of the window is 88,473 bytes.
     let bounds = bounds(131_072, OutputPolicy::Adaptive);
-    let page = |chars: usize| {
-        let heading = output::read_back_heading(&output::artifact_id("x"), "lines 1 to 900");
-        format!("{heading}\n{}", lines(chars))
-    };
     for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
         let bounds = Bounds {
             outputs,
             ..bounds.clone()
         };
-        let one = round("a", &[page(80_000)]);
+        let one = reading(round("a", &[page(80_000)]));
         assert_eq!(kinds(&planned(&one, &bounds)), []);
         let three = round("a", &[page(80_000), page(9_000), page(80_000)]);
+        let three = reading(three);
         let plan = planned(&three, &bounds);
         assert_eq!(
             kinds(&plan),
@@ -461,12 +488,13 @@ fn a_read_back_is_not_shortened_in_its_round_while_it_fits() {
             "a",
             &[lines(20_000), page(80_000), lines(60_000), lines(20_000)],
         );
+        let mixed = reading(mixed);
         assert!(!planned(&mixed, &bounds).replacements.contains_key(&5));
     }
     let mut items = round("a", &[page(80_000)]);
     items.extend(round("b", &[page(80_000)]));
     items.extend(round("c", &[page(80_000)]));
-    let plan = planned(&items, &bounds);
+    let plan = planned(&reading(items), &bounds);
     assert_eq!(
         kinds(&plan),
         [(1, ReplacementKind::Notice), (3, ReplacementKind::Notice)]

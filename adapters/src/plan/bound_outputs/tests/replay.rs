@@ -28,10 +28,15 @@ impl Round {
     fn items(&self, number: usize) -> Vec<Value> {
         let id = |at: usize| format!("call_{number}_{at}");
         let mut items = vec![json!({"role": "assistant", "content": "I look."})];
-        items.extend((0..self.outputs.len()).map(|at| {
-            json!({"type": "function_call", "call_id": id(at), "name": "f", "arguments": "{}"})
-        }));
         let outputs = self.outputs.iter().enumerate();
+        items.extend(outputs.clone().map(|(at, (_, is_read_back))| {
+            let name = if *is_read_back {
+                "mcp__r__artifact_read"
+            } else {
+                "f"
+            };
+            json!({"type": "function_call", "call_id": id(at), "name": name, "arguments": "{}"})
+        }));
         items.extend(outputs.map(|(at, (length, is_read_back))| {
             let heading = match is_read_back {
                 true => "[artifact art_00000000000000000000000000000000 part]\n",
