@@ -234,7 +234,7 @@ def installs(user: Installation, release: Release):
     user.nothing_is_left("a script that was cut off")
 
     code, said = user.run()
-    expected = "Installed .*\n    export PATH=.*\nTo remove it: +respondent codex remove; rm ."
+    expected = "Installed .*\n    export PATH=.*\nTo remove it: +respondent codex remove; respondent stop; rm ."
     kit.check(kit.mismatch([0, f"~{expected}{re.escape(str(user.program))}"], [code, said], "the output"))
     check_program(user.program)
     installed = [str(path) for path in user.home.rglob("*") if path.is_file()]
