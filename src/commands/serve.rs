@@ -32,7 +32,7 @@ pub async fn run_server(
     let flags = inputs.flags.clone();
     let server = Server::new(listener, inputs, purpose, config, ServerKind::Permanent).await?;
     let config = server.config();
-    // A server that has said that it listens can be stopped: so this comes last.
+    // Signals and the file come before the address is printed: who reads it may stop the server.
     tokio::spawn(stop_on_signals(server.shutdown(), server.running_turns())?);
     let running = RunningServer {
         address,
@@ -89,8 +89,8 @@ fn stop_on_signals(
     })
 }
 
-/// Whether this program goes on when its terminal is closed, as `nohup` makes it, or where that
-/// cannot be told.
+/// Whether SIGHUP, which comes when the terminal is closed, is ignored as under `nohup`. True where
+/// this cannot be found out.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

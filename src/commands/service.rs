@@ -168,7 +168,7 @@ pub fn remove(inputs: &Inputs, dry_run: bool) -> anyhow::Result<()> {
     if !service.is_installed()? {
         let of_package = match service.manager {
             ServiceManager::Systemd => {
-                "The one of a package ends with:\n  systemctl --user disable --now respondent\n"
+                "If a package installed the service, end it with:\n  systemctl --user disable --now respondent\n"
             }
             ServiceManager::Launchd => "",
         };

@@ -46,7 +46,7 @@ impl LogFile {
         self.file
     }
 
-    /// Goes on in a new file. Somebody else may have begun one, or deleted the old one.
+    /// Continues in a new file. Another process may have begun one, or deleted the old one.
     fn begin_anew(&mut self) -> io::Result<()> {
         if is_at(&self.file, &self.path) {
             fs::rename(&self.path, self.path.with_extension("log.old"))?;

@@ -87,7 +87,7 @@ impl HumanFormat {
     }
 
     fn write_turn(self, writer: &mut Writer<'_>, turn: &TurnFields) -> fmt::Result {
-        // Whoever looks at the file does so in a terminal.
+        // A log file is read in a terminal, too.
         let before = if self.terminal { INDENT } else { DATE_AND_TIME };
         let line = turn.line(usize::from(TERMINAL_WIDTH) - before, self.ascii);
         let shown = |text: &str| {

@@ -3,10 +3,8 @@
 use crate::artifacts::owner::ReadError;
 use crate::artifacts::search::InvalidQuery;
 
-/// The name of the tool that reads.
-pub(crate) const READ: &str = "artifact_read";
-/// The name of the tool that searches.
-pub(super) const SEARCH: &str = "artifact_search";
+pub(crate) use adapters::plan::output::{READ_TOOL as READ, SEARCH_TOOL as SEARCH};
+
 /// The name of the tool that lists.
 pub(super) const LIST: &str = "artifact_list";
 

@@ -19,6 +19,7 @@ SUITE = "bookworm"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # How long a step may take, in seconds.
 PATIENCE = 120
+# The environment of root.
 AS_ROOT = {"HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
 
 

@@ -6,10 +6,11 @@
 It begins in this checkout, or with --clone in a fresh clone of the last commit, with the commands of README.md as they
 stand: the installation, then the first answer of a provider. With --package it begins with one of the packages of
 packaging/build.sh, as docs/deployment.md says, and ends with the server in the background; the Debian package is
-installed in a new Debian system. The real Codex CLI, the program and the provider of
-`provider.py` run in a network in which there is only loopback. First all goes well. Then, but
-for packages, one thing after another is
-wrong, and each screen must name the provider and the remedy. At last everything is undone.
+installed in a new Debian system.
+
+The real Codex CLI, the program and the provider of `provider.py` run in a network in which there is only loopback.
+First all goes well. Then, without --package, one thing after another is wrong, and each screen must name the provider
+and the remedy. At last everything is undone.
 
 Cargo builds nothing if $RESPONDENT_BIN is the release build of this checkout. With any other program
 `programs/cargo.py` installs that one instead; with --clone the build takes many minutes.

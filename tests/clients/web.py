@@ -2,8 +2,9 @@
 
 The server has a public address, which is that of the loopback interface of such a network: pages of other addresses
 are not read. A web has the `results` of every search, without which the engine refuses, and the `pages` by path: their
-HTML, or the status of one that fails. With `refuses` the engine refuses one of so many searches. With `hosts` these
-names lead to the server, which also speaks HTTPS then, with the certificate of `env`, and is an MCP server at `/mcp`.
+HTML, the status of one that fails, or the list of a sentence, how often it is repeated, and the last sentence. With
+`refuses` the engine refuses one of so many searches. With `hosts` these names lead to the server, which also speaks
+HTTPS then, with the certificate of `env`, and is an MCP server at `/mcp`.
 """
 
 import fcntl
@@ -45,6 +46,9 @@ class Web:
             found["/search"] = (200, "application/json", json.dumps({"results": results}))
         pages = {}
         for path, page in web["pages"].items():
+            if isinstance(page, list):
+                sentence, times, end = page
+                page = f"<html><body><article><p>{sentence * times}</p><p>{end}</p></article></body></html>"
             pages[path] = (page, "text/plain", "") if isinstance(page, int) else (200, "text/html; charset=utf-8", page)
         self.servers = [self._start(ENGINE, found, 429), self._start((SERVER, 80), pages, 404)]
         self.env: dict[str, str] = {}

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::activity;
 use crate::compaction_blob::{ArtifactLine, CompactionBlob};
-use crate::plan::{Artifact, Bounds, Plan, output, reads_artifact};
+use crate::plan::{Artifact, Bounds, Plan, output};
 use crate::turn::{Item, ItemKind, Turn};
 
 /// The maximum number of listed outputs, and the number that may be listed however small
@@ -46,8 +46,7 @@ pub fn listable_artifacts(turn: &Turn<'_>, plan: &Plan) -> Vec<ListedArtifact> {
         let replacement = plan.replacements.get(&index);
         let shortened = replacement.and_then(|replacement| replacement.artifact.clone());
         let call = calls.get(&index).and_then(|call| turn.items.get(*call));
-        let is_of_reader = call.is_some_and(reads_artifact);
-        let Some(artifact) = shortened.or_else(|| long_output(item, is_of_reader)) else {
+        let Some(artifact) = shortened.or_else(|| long_output(item, call)) else {
             continue;
         };
         if !seen.insert(artifact.id.clone()) {
@@ -90,15 +89,15 @@ pub fn artifact_lines(
     lines
 }
 
-/// The output of an item as an artifact, if it is long enough to be listed. What a tool has read of
-/// an artifact is not.
-fn long_output(item: &Item<'_>, is_of_reader: bool) -> Option<Artifact> {
+/// The output of an item as an artifact, if it is long enough to be listed and no part of an
+/// artifact that its call has read.
+fn long_output(item: &Item<'_>, call: Option<&Item<'_>>) -> Option<Artifact> {
     if output::max_text_len(item) < MIN_LISTED_CHARS {
         return None;
     }
     let text = output::text(item)?;
     if text.chars().nth(MIN_LISTED_CHARS - 1).is_none()
-        || (is_of_reader && output::is_read_back(&text))
+        || (call.is_some_and(output::reads_artifact) && output::is_read_back(&text))
     {
         return None;
     }

@@ -53,7 +53,6 @@ mod summary;
 mod unshortened_from;
 
 pub use bound_outputs::MAX_PROXY_TOOL_CHARS;
-pub(crate) use bound_outputs::reads_artifact;
 pub use bounds::{Bounds, OutputPolicy};
 pub use cache::{CachedOutput, NoCache, PlanCache};
 pub use excerpts::Retention;

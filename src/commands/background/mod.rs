@@ -72,7 +72,12 @@ pub fn log_file(config: &Config) -> PathBuf {
 pub async fn start(inputs: &Inputs, config: &Config) -> anyhow::Result<u8> {
     let control = ControlClient::new(config);
     let address = control.address();
-    let program = typed_program();
+    let invocation = Invocation {
+        program: &typed_program(),
+        flags: &inputs.flags,
+        config,
+        address: config.server.listen,
+    };
     match control.check_health().await {
         Ok(health) if health.temporary => anyhow::bail!(
             "a server of `respondent run` is on {address} and ends with its program; wait for its \
@@ -86,10 +91,10 @@ pub async fn start(inputs: &Inputs, config: &Config) -> anyhow::Result<u8> {
             );
             let found = ProcessFile::find(&config.server.data_dir).ok().flatten();
             if found.is_none_or(|found| found.server.manager.is_none()) {
-                let restart = invocation(inputs, config, &program).restarting();
+                let restart = invocation.restarting();
                 let _ = writeln!(text, "`{restart}` gives it this one.");
             }
-            return print_text(&(text + &next_steps(inputs, config, None))).map(|()| 0);
+            return print_text(&(text + &next_steps(&invocation, None))).map(|()| 0);
         }
         Err(ControlError::NotRunning(_)) => {}
         Err(error) => return Err(error.into()),
@@ -138,26 +143,15 @@ pub async fn start(inputs: &Inputs, config: &Config) -> anyhow::Result<u8> {
             text,
             "No provider has a key, so an offline demo model answers. To use a provider, set\n\
              its key, such as OPENAI_API_KEY, and run `{}`.",
-            invocation(inputs, config, &program).restarting()
+            invocation.restarting()
         );
     }
-    print_text(&(text + &next_steps(inputs, config, Some(&path)))).map(|()| 0)
-}
-
-/// How to call this program for the same server.
-fn invocation<'a>(inputs: &'a Inputs, config: &'a Config, program: &'a str) -> Invocation<'a> {
-    Invocation {
-        program,
-        flags: &inputs.flags,
-        config,
-        address: config.server.listen,
-    }
+    print_text(&(text + &next_steps(&invocation, Some(&path)))).map(|()| 0)
 }
 
 /// What to do with a server that runs.
-fn next_steps(inputs: &Inputs, config: &Config, log: Option<&Path>) -> String {
-    let program = typed_program();
-    let invocation = invocation(inputs, config, &program);
+fn next_steps(invocation: &Invocation<'_>, log: Option<&Path>) -> String {
+    let config = invocation.config;
     let log = log.map(|log| format!("  Log   {}\n", log.display()));
     let next = match first_model(config) {
         demo if config.sandbox => format!("run codex --model {demo}"),

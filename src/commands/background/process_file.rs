@@ -58,7 +58,8 @@ pub(in crate::commands) struct ProcessFile {
     path: PathBuf,
 }
 
-/// A server that was found by its file, which is open. It ends when it is dropped.
+/// A running server that was found by its file. The file is kept open, because its lock shows when
+/// the process has ended, also after the server has deleted the file.
 #[derive(Debug)]
 pub(in crate::commands) struct FoundServer {
     /// What the server has written.
@@ -69,7 +70,7 @@ pub(in crate::commands) struct FoundServer {
 }
 
 impl FoundServer {
-    /// Whether the process has not ended.
+    /// Whether the process still runs.
     pub(in crate::commands) fn is_running(&self) -> bool {
         holder(&self.file).is_ok_and(|holder| holder == Some(self.pid))
     }
@@ -93,8 +94,8 @@ impl ProcessFile {
         }
         file.set_len(0)?;
         file.write_all(&serde_json::to_vec(server)?)?;
-        // The system closes the file with the listener and the lock of the data directory, so that
-        // who has waited for its lock can start another server.
+        // The file stays open until the process ends, as the listener and the lock of the data
+        // directory do: once its lock is gone, another server can start.
         let _kept_open = file.into_raw_fd();
         Ok(Some(Self { path }))
     }

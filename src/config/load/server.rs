@@ -31,7 +31,7 @@ impl ConfigLoader<'_> {
             .path_override(flags.data_dir.as_ref(), "RESPONDENT_DATA_DIR")
             .or_else(|| in_file.map(|path| self.resolve(path)))
             .unwrap_or_else(|| self.inputs.dirs.data.clone());
-        // Commands in other folders are told of it.
+        // The server tells the path to commands that run in other folders.
         if let Ok(absolute) = std::path::absolute(&server.data_dir) {
             server.data_dir = absolute;
         }

@@ -165,8 +165,7 @@ impl Answer<'_> {
             let max_retries = upstream.provider().max_retries.min(most_retries);
             // What a failing server says may be about something else, unless it says it again.
             let is_outage = matches!(fault.kind, Kind::Unavailable | Kind::Overloaded);
-            let is_about_request =
-                (!is_outage || fault.patch.is_some()) && fault.patience != Patience::UntilReady;
+            let is_about_request = !is_outage || fault.patch.is_some();
             let says_the_same = last_message.as_deref() == Some(&*fault.message);
             last_message = Some(fault.message.as_str().into());
             let may_adapt = !is_limit_refuted
@@ -181,7 +180,7 @@ impl Answer<'_> {
             if fault.side() == FaultSide::Upstream {
                 failed = round.failover.count_failed_request();
                 fault.gave_up = failed >= most;
-                // What the provider refuses to one prompt says nothing of others.
+                // That one prompt is refused does not show that the provider is gone.
                 let is_gone =
                     fault.patience != Patience::Usual || fault.kind.class() == FaultClass::Outage;
                 if failed >= MAX_FAILED_REQUESTS && is_gone {

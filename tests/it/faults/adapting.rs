@@ -331,8 +331,8 @@ async fn a_turn_is_adapted_at_the_fallback() {
     assert_eq!((up.requests().len(), other.requests().len()), (1, 3));
 }
 
-/// Promise: What was learned more than a week ago is tried again; a failure that says nothing of
-/// the request, such as a rate limit, does not count as the refusal that comes back.
+/// Promise: When a turn tries whether a change that was learned is still needed, only a refusal of
+/// the request shows that it is, and no other failure, such as a rate limit.
 #[kit::test]
 async fn a_rate_limit_is_no_refusal_that_comes_back() {
     let player = player(PlayerWire::Chat).await;

@@ -34,7 +34,6 @@ use bounded_output::BoundedOutput;
 pub use limits::MAX_PROXY_TOOL_CHARS;
 use limits::OutputLimits;
 use origin::Origin;
-pub(crate) use origin::reads_artifact;
 use output_reader::OutputReader;
 use replay::Replay;
 use savings::Savings;

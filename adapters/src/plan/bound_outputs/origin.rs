@@ -8,7 +8,7 @@ use aho_corasick::AhoCorasick;
 use serde_json::value::RawValue;
 
 use crate::item_text;
-use crate::plan::output::Wanted;
+use crate::plan::output::{self, Wanted};
 use crate::turn::{Item, Turn};
 
 /// How many bytes of a text are read to find out what it asks for.
@@ -39,9 +39,6 @@ const INSTRUCTION_TOOLS: [&str; 2] = ["load_skill", "system_prompt"];
 /// The commands and tools that print files as they are.
 const READERS: &str = " cat sed nl head tail bat less more type Get-Content gc read read_file \
     read_text_file view view_file open_file get_file_contents Read View ";
-
-/// The tools that read artifacts, whose names may follow that of their MCP server.
-const ARTIFACT_TOOLS: [&str; 2] = ["artifact_read", "artifact_search"];
 
 /// What may precede a command in its arguments.
 const SHELLS: &str =
@@ -99,9 +96,9 @@ impl Origin {
         tool.is_some_and(|tool| tool.proxy.is_some())
     }
 
-    /// Whether the call was one of a tool that reads artifacts, in whatever namespace.
+    /// Whether the call was one of a tool that reads artifacts.
     pub(super) fn reads_artifact(self, turn: &Turn<'_>) -> bool {
-        self.call(turn).is_some_and(reads_artifact)
+        self.call(turn).is_some_and(output::reads_artifact)
     }
 
     /// What the call and the user asked for.
@@ -118,13 +115,6 @@ impl Origin {
             message: message.unwrap_or_default(),
         }
     }
-}
-
-/// Whether a call is one of a tool that reads artifacts. What another tool prints only looks like
-/// a part of one, and is kept nowhere else.
-pub(crate) fn reads_artifact(call: &Item<'_>) -> bool {
-    let name = call.name().unwrap_or_default();
-    ARTIFACT_TOOLS.iter().any(|tool| name.ends_with(tool))
 }
 
 /// The arguments of a call and the newest message of the user before its output.

@@ -1,7 +1,10 @@
 //! Tool outputs as text. [`text()`] decodes the output of an item; the crate `excerpts` measures
 //! and shortens it.
 
+mod artifact_tools;
 mod text;
+
+pub use artifact_tools::{READ_TOOL, SEARCH_TOOL, reads_artifact};
 
 pub use excerpts::{
     CodexHeader, ExcerptSource, ExcerptStyle, MAX_EXCERPT_CHARS, OutputKind, OutputMeasure,

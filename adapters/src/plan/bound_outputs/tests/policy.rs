@@ -433,13 +433,13 @@ fn an_output_shorter_than_a_notice_stays() {
     }
 }
 
-/// A part of an artifact, as the tool returns it that reads them.
+/// A part of an artifact as `artifact_read` returns it.
 fn page(chars: usize) -> String {
     let heading = output::read_back_heading(&output::artifact_id("x"), "lines 1 to 900");
     format!("{heading}\n{}", lines(chars))
 }
 
-/// The same items, with calls of the tool that reads artifacts.
+/// The same items with calls of `artifact_read`.
 fn reading(mut items: Vec<Value>) -> Vec<Value> {
     for item in &mut items {
         if item["type"] == "function_call" {
@@ -449,7 +449,7 @@ fn reading(mut items: Vec<Value>) -> Vec<Value> {
     items
 }
 
-/// Promise: What another tool prints is kept, also if it looks like a part of an artifact.
+/// Promise: An output that only looks like a part of an artifact is stored like any other.
 #[test]
 fn what_only_looks_like_an_artifact_is_kept() {
     let items = round("a", &[page(90_000), lines(500)]);
@@ -474,8 +474,7 @@ fn a_read_back_is_not_shortened_in_its_round_while_it_fits() {
         };
         let one = reading(round("a", &[page(80_000)]));
         assert_eq!(kinds(&planned(&one, &bounds)), []);
-        let three = round("a", &[page(80_000), page(9_000), page(80_000)]);
-        let three = reading(three);
+        let three = reading(round("a", &[page(80_000), page(9_000), page(80_000)]));
         let plan = planned(&three, &bounds);
         assert_eq!(
             kinds(&plan),
