@@ -269,10 +269,17 @@ def plain_env(home: Path) -> dict:
     return kept | {"HOME": str(home), "NO_PROXY": "127.0.0.1,localhost", "XDG_CONFIG_HOME": str(home / ".config")}
 
 
+# Sockets that do not listen, so that no other program gets the port of one by chance.
+RESERVED: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port for a server of the tests, which has to reuse addresses, as nearly all do. It stays reserved."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    RESERVED.append(reserved)
+    return reserved.getsockname()[1]
 
 
 def answers(origin: str) -> bool:

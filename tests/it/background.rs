@@ -1,11 +1,16 @@
 //! Servers in the background: `start`, `stop`, `restart`, `logs`, a server behind a terminal, and
 //! the service of a user.
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Flock, FlockType, Pid, Signal, fcntl_getlk, getpid, getsid, kill_process};
+use kit::address::ReservedAddress;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Flock, FlockType, Pid, PidfdFlags, Signal, fcntl_getlk, getpid, getsid, kill_process,
+    pidfd_open,
+};
 use tempfile::TempDir;
 
 use crate::proxy::{PROGRAM, Proxy, Setup, write};
@@ -14,15 +19,14 @@ use crate::terminal::on_whole_terminal;
 /// A home whose server is in the background. Dropping it kills the server.
 struct Home {
     folder: TempDir,
-    address: SocketAddr,
+    address: ReservedAddress,
 }
 
 impl Home {
     fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         Self {
             folder: tempfile::tempdir().unwrap(),
-            address: listener.local_addr().unwrap(),
+            address: ReservedAddress::new().unwrap(),
         }
     }
 
@@ -55,7 +59,7 @@ impl Home {
     }
 
     fn answers(&self) -> bool {
-        TcpStream::connect(self.address).is_ok()
+        TcpStream::connect(self.address.get()).is_ok()
     }
 }
 
@@ -120,14 +124,16 @@ async fn a_server_is_started_and_stopped() {
 }
 
 /// Promise: A server that is killed leaves nothing by which another process could be taken for it.
+#[cfg(target_os = "linux")]
 #[kit::test]
 async fn what_a_killed_server_left_is_no_server() {
     let home = Home::new();
     home.succeed("start").await;
-    kill_process(home.server().unwrap(), Signal::KILL).unwrap();
-    while home.server().is_some() {
-        tokio::task::yield_now().await;
-    }
+    let server = home.server().unwrap();
+    let process = pidfd_open(server, PidfdFlags::empty()).unwrap();
+    kill_process(server, Signal::KILL).unwrap();
+    // It is readable when the process has ended.
+    poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
     assert!(home.data("server.json").exists());
     let out = home.succeed("stop").await;
     assert_eq!(out, format!("No server runs on {}.\n", home.address));
@@ -174,7 +180,7 @@ async fn a_server_that_does_not_start_says_why() {
     );
     home.succeed("stop").await;
 
-    let taken = TcpListener::bind(home.address).unwrap();
+    let taken = TcpListener::bind(home.address.get()).unwrap();
     drop(std::thread::spawn(move || {
         while let Ok((stream, _)) = taken.accept() {
             drop(stream);

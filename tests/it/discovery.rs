@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::response::IntoResponse;
 use http::{HeaderMap, Method, StatusCode, Uri};
+use kit::address::ReservedAddress;
 use kit::harness::rows;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -350,8 +351,9 @@ async fn what_a_built_in_provider_lists_beside_its_file_is_offered() {
 
 #[kit::test]
 async fn a_server_that_starts_later_is_found() {
-    let server = ModelServer::with_models(&["early"]).await;
-    let address = server.address;
+    let reserved = ReservedAddress::new().unwrap();
+    let address = reserved.get();
+    let server = ModelServer::start_on(address, routes_of(&["early"])).await;
     let base_url = server.base_url();
     drop(server);
     let proxy = Proxy::start_for_url(&base_url, discovering()).await;

@@ -1,4 +1,5 @@
 //! `respondent status`, from the running server and without one.
+use kit::address::ReservedAddress;
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
@@ -108,9 +109,7 @@ async fn the_status_shows_running_turns_providers_and_usage() {
 #[kit::test]
 async fn the_status_says_why_a_provider_does_not_answer() {
     let setup = setup();
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = dead.local_addr().unwrap();
-    drop(dead);
+    let address = ReservedAddress::new().unwrap();
     let setup = setup.provider("max_retries = 0");
     let proxy = Proxy::start_for_url(&format!("http://{address}/v1"), setup.clone()).await;
     let body = json!({"model": "up/free", "input": "go"});

@@ -5,10 +5,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::{Flock, FlockType, Pid, fcntl_getlk};
 use serde::{Deserialize, Serialize};
@@ -58,8 +59,8 @@ pub(in crate::commands) struct ProcessFile {
     path: PathBuf,
 }
 
-/// A running server that was found by its file. The file is kept open, because its lock shows when
-/// the process has ended, also after the server has deleted the file.
+/// A running server that was found by its file. The file is kept open, because its lock shows
+/// whether the process runs, also after the server has deleted the file.
 #[derive(Debug)]
 pub(in crate::commands) struct FoundServer {
     /// What the server has written.
@@ -67,13 +68,35 @@ pub(in crate::commands) struct FoundServer {
     /// Its process.
     pub pid: Pid,
     file: File,
+    /// Readable when the process has ended. `None` where the system has no such descriptor.
+    process: Option<OwnedFd>,
 }
 
 impl FoundServer {
-    /// Whether the process still runs.
+    /// Whether the process still runs. The lock alone does not tell it: a process that ends loses
+    /// its locks before its listener is closed, and a server that was started between the two
+    /// would find its address in use.
     pub(in crate::commands) fn is_running(&self) -> bool {
-        holder(&self.file).is_ok_and(|holder| holder == Some(self.pid))
+        if holder(&self.file).is_ok_and(|holder| holder == Some(self.pid)) {
+            return true;
+        }
+        self.process.as_ref().is_some_and(|process| {
+            let now = Timespec::default();
+            let mut waiting = [PollFd::new(process, PollFlags::IN)];
+            poll(&mut waiting, Some(&now)).is_ok_and(|ready| ready == 0)
+        })
     }
+}
+
+/// A descriptor of this process that becomes readable when it ends: see `pidfd_open(2)`.
+#[cfg(target_os = "linux")]
+fn descriptor_of(pid: Pid) -> Option<OwnedFd> {
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn descriptor_of(_pid: Pid) -> Option<OwnedFd> {
+    None
 }
 
 impl ProcessFile {
@@ -112,10 +135,16 @@ impl ProcessFile {
         let Some(pid) = holder(&file)? else {
             return Ok(None);
         };
+        let process = descriptor_of(pid);
         let mut text = String::new();
         (&file).take(MAX_BYTES).read_to_string(&mut text)?;
         let server = serde_json::from_str(&text)?;
-        Ok(Some(FoundServer { server, pid, file }))
+        Ok(Some(FoundServer {
+            server,
+            pid,
+            file,
+            process,
+        }))
     }
 }
 
@@ -133,7 +162,33 @@ fn holder(file: &File) -> io::Result<Option<Pid>> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    /// Promise: A server has ended when its process has, not when its lock is released.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_server_runs_until_its_process_has_ended() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let found = FoundServer {
+            server: RunningServer {
+                address: "127.0.0.1:1".parse().unwrap(),
+                manager: None,
+            },
+            pid,
+            file: tempfile::tempfile().unwrap(),
+            process: descriptor_of(pid),
+        };
+        assert!(found.is_running());
+        child.kill().unwrap();
+        // It ends without being waited for, as the child of a process that never waits.
+        while found.is_running() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+    }
 
     #[test]
     fn what_a_server_left_behind_names_no_process() {

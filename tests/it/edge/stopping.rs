@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use kit::address::ReservedAddress;
 use respondent::serve::listen::Accept;
 use respondent::serve::{EdgeSettings, ListenLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,8 +29,9 @@ const LONG: Duration = Duration::from_mins(10);
 
 #[kit::test]
 async fn a_drain_ends_idle_connections_and_accepts_no_more() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = listener.local_addr().unwrap();
+    let reserved = ReservedAddress::new().unwrap();
+    let addr = reserved.get();
+    let listener = TcpListener::bind(addr).await.unwrap();
     // The drain must end the connection, not the idle timeout.
     let limits = ListenLimits {
         header_timeout: LONG,

@@ -1,6 +1,7 @@
 //! Connections to a provider that fail: why, in words, and whether another attempt can help.
 use std::sync::Arc;
 
+use kit::address::ReservedAddress;
 use kit::player::{Player, PlayerWire};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -40,9 +41,7 @@ async fn check(wire: PlayerWire, setup: Setup, base_url: &str, what: &str, code:
 /// again.
 #[kit::test(on_each_wire)]
 async fn a_failed_connection_says_why(wire: PlayerWire) {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed_at = closed.local_addr().unwrap();
-    drop(closed);
+    let closed_at = ReservedAddress::new().unwrap();
     let http = player(wire).await;
     let http_at = http.address();
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,5 @@
 //! The status and the error that a client receives for each refusal of the upstream.
+use kit::address::ReservedAddress;
 use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 
@@ -336,10 +337,7 @@ async fn html_pages_and_huge_bodies_become_short_errors(wire: PlayerWire) {
 
 #[kit::test(on_each_wire)]
 async fn an_upstream_that_cannot_be_reached(wire: PlayerWire) {
-    // A port on which nothing listens any more.
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = ReservedAddress::new().unwrap();
     let setup = Setup::new().wire(wire.name()).provider("max_retries = 0");
     let proxy = Proxy::start_for_url(&format!("http://{address}/v1"), setup).await;
     for headers in [&[], CODEX] {

@@ -2,6 +2,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kit::address::ReservedAddress;
 use kit::player::{PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -89,9 +90,8 @@ async fn a_provider_that_was_never_there_gets_one_more_request() {
 
 #[tokio::test]
 async fn nobody_at_all_gets_one_more_request() {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base_url = format!("http://{}/v1", closed.local_addr().unwrap());
-    drop(closed);
+    let closed = ReservedAddress::new().unwrap();
+    let base_url = format!("http://{closed}/v1");
     for url in [base_url.as_str(), "https://no-such-host.invalid/v1"] {
         let proxy = Proxy::start_for_url(url, Setup::new()).await;
         let stop = Some("invalid_prompt".to_owned());

@@ -10,7 +10,9 @@
 //! - [`tools`]: scripted tools that run in the proxy
 //! - [`web`]: servers of the web on loopback
 //! - [`mcp`]: an MCP server on loopback
+//! - [`address`]: addresses on which nothing listens
 
+pub mod address;
 pub mod drive;
 pub mod golden;
 pub mod harness;

@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 
 use adapters::fault::Kind;
 use futures_util::future::join_all;
+use kit::address::ReservedAddress;
 use kit::player::{Player, PlayerWire, ScriptedAnswer};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
@@ -159,10 +160,7 @@ async fn dropping_listener(reset: bool) -> String {
 }
 
 async fn unreachable_providers(wire: PlayerWire) -> BundleFiles {
-    // A port that was free a moment ago.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = ReservedAddress::new().unwrap();
     let connect = "timeouts = { connect = \"500ms\" }";
     let setup = Setup::new()
         .tables(&provider_table(
