@@ -5,13 +5,15 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf, absolute};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context;
+use tokio::time::{Instant, sleep};
 
 use super::background::process_file::{ProcessFile, ServiceManager};
 use super::invocation::shell_word;
 use super::print_text;
-use crate::config::{Config, Inputs};
+use crate::config::{Config, Inputs, TOKEN_VARIABLE};
 use crate::control::{ControlClient, ControlError};
 
 /// In the first lines of a file that `install` wrote.
@@ -29,6 +31,16 @@ const VARIABLES: [&str; 5] = [
     "RESPONDENT_DATA_DIR",
     "RESPONDENT_LOG",
 ];
+
+/// The variables that say where the folders of the user are. The server has to look where the other
+/// commands do.
+const FOLDERS: [&str; 2] = ["XDG_CONFIG_HOME", "XDG_DATA_HOME"];
+
+/// How long the service may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often it is asked.
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// What the service of this machine is.
 struct UserService {
@@ -73,6 +85,14 @@ impl UserService {
                 let path = self.path.display().to_string();
                 vec![words(&["launchctl", "bootstrap", &gui(), &path])]
             }
+        }
+    }
+
+    /// The command that shows the end of its log.
+    fn reading_log(&self) -> &'static str {
+        match self.manager {
+            ServiceManager::Systemd => "journalctl --user -u respondent -n 20",
+            ServiceManager::Launchd => "tail -n 20 ~/Library/Logs/respondent.log",
         }
     }
 
@@ -142,8 +162,24 @@ pub async fn install(inputs: &Inputs, config: &Config, dry_run: bool) -> anyhow:
          MOONSHOT_API_KEY=sk-... per line, and run:\n  chmod 600 {}\n  {again}\n",
         shell_word(&service.keys.to_string_lossy())
     );
+    let about_keys = match inputs.environment.get(TOKEN_VARIABLE) {
+        Some(_) => format!("{about_keys}The variable {TOKEN_VARIABLE} belongs there, too.\n"),
+        None => about_keys,
+    };
     match run_all(&commands) {
-        Ok(()) => print_text(&format!("The service was started.\n\n{about_keys}")),
+        Ok(()) if answers(&control).await => {
+            print_text(&format!("The service was started.\n\n{about_keys}"))
+        }
+        Ok(()) => {
+            print_text(&about_keys)?;
+            anyhow::bail!(
+                "the service was started, but nothing answers on {} after {} s. Its log says why:\n  \
+                 {}",
+                control.address(),
+                START_LIMIT.as_secs(),
+                service.reading_log()
+            )
+        }
         Err(why) => {
             print_text(&about_keys)?;
             anyhow::bail!(
@@ -152,6 +188,18 @@ pub async fn install(inputs: &Inputs, config: &Config, dry_run: bool) -> anyhow:
             )
         }
     }
+}
+
+/// Whether the server answers soon.
+async fn answers(control: &ControlClient) -> bool {
+    let begun = Instant::now();
+    while control.check_health().await.is_err() {
+        if begun.elapsed() > START_LIMIT {
+            return false;
+        }
+        sleep(INTERVAL).await;
+    }
+    true
 }
 
 /// Whether the server of this data directory is a service.
@@ -214,7 +262,14 @@ pub fn remove(inputs: &Inputs, dry_run: bool) -> anyhow::Result<()> {
 fn command_line(inputs: &Inputs) -> anyhow::Result<Vec<String>> {
     let flags = &inputs.flags;
     let program = std::env::current_exe().context("this program cannot be found")?;
-    let mut words = vec![program.to_string_lossy().into_owned()];
+    let mut words = Vec::new();
+    let folders = FOLDERS.map(|name| Some(format!("{name}={}", inputs.environment.get(name)?)));
+    let folders: Vec<String> = folders.into_iter().flatten().collect();
+    if !folders.is_empty() {
+        words.push("/usr/bin/env".to_owned());
+        words.extend(folders);
+    }
+    words.push(program.to_string_lossy().into_owned());
     let [config, token_file, listen, data_dir, log] =
         VARIABLES.map(|name| inputs.environment.get(name));
     for (flag, given, variable) in [

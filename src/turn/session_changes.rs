@@ -1,6 +1,7 @@
 //! What sessions do otherwise on a route because its provider has refused it: the contents that
 //! they leave out, and the changes that are still tried.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -69,7 +70,8 @@ impl SessionChanges {
                     ..ChangedSession::default()
                 };
                 let owner = row.owner.as_str().into();
-                by_key.insert((owner, route.to_owned(), session.to_owned()), changed);
+                let key = (owner, route.to_owned(), session.to_owned());
+                insert(&mut by_key, key, changed);
             }
         }
         drop(by_key);
@@ -105,15 +107,7 @@ impl SessionChanges {
         changed.left_out.merge(&before.left_out);
         let left_out = changed.left_out.clone();
         if !changed.is_empty() {
-            if by_key.len() >= MAX_SESSIONS {
-                // The same owner's oldest session goes first, so that nobody else's does.
-                let own = by_key.keys().find(|(other, ..)| other == owner).cloned();
-                match own {
-                    Some(own) => by_key.remove(&own),
-                    None => by_key.pop_front().map(|(_, changed)| changed),
-                };
-            }
-            by_key.insert(key, changed);
+            insert(&mut by_key, key, changed);
         }
         drop(by_key);
         if before.left_out != left_out
@@ -126,6 +120,30 @@ impl SessionChanges {
                 learned: now,
             });
         }
+    }
+}
+
+/// Inserts a session. Beyond the limit the oldest one of the owner who has most is forgotten, so
+/// that nobody takes away what others have.
+fn insert(
+    by_key: &mut LinkedHashMap<RouteOfSession, ChangedSession>,
+    key: RouteOfSession,
+    changed: ChangedSession,
+) {
+    by_key.insert(key, changed);
+    if by_key.len() <= MAX_SESSIONS {
+        return;
+    }
+    let mut of_owner: HashMap<&Arc<str>, usize> = HashMap::new();
+    for (owner, ..) in by_key.keys() {
+        *of_owner.entry(owner).or_default() += 1;
+    }
+    let most = of_owner.into_iter().max_by_key(|(_, sessions)| *sessions);
+    let oldest = by_key
+        .keys()
+        .find(|(owner, ..)| most.is_some_and(|(most, _)| owner == most));
+    if let Some(oldest) = oldest.cloned() {
+        by_key.remove(&oldest);
     }
 }
 
@@ -143,5 +161,36 @@ impl ChangedSession {
 impl fmt::Debug for SessionChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SessionChanges").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: An owner with many sessions does not take away what the session of another one has
+    /// learned, and the newest session of each is kept.
+    #[test]
+    fn beyond_the_limit_the_owner_who_has_most_loses_the_oldest_session() {
+        let changes = SessionChanges::default();
+        let changed = ChangedSession {
+            left_out: LeftOut {
+                tools: vec!["bad".to_owned()],
+                ..LeftOut::default()
+            },
+            ..ChangedSession::default()
+        };
+        let (one, other): (Arc<str>, Arc<str>) = ("one".into(), "other".into());
+        let put = |owner, session: &str| changes.put(owner, session, "up/m", &changed, 1);
+        let has = |owner, session: &str| !changes.get(owner, session, "up/m").is_empty();
+        put(&other, "only");
+        for number in 0..2 * MAX_SESSIONS {
+            put(&one, &number.to_string());
+        }
+        assert!(has(&other, "only"));
+        assert!(has(&one, &(2 * MAX_SESSIONS - 1).to_string()));
+        put(&other, "second");
+        assert!(has(&other, "only") && has(&other, "second"));
+        assert!(!has(&one, "0") && !has(&one, &(MAX_SESSIONS + 1).to_string()));
     }
 }

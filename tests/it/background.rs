@@ -253,13 +253,25 @@ impl Home {
     }
 }
 
-/// Promise: `service install` writes a unit for this program and its flags, and starts it;
-/// `service remove` leaves nothing of it. A unit that something else wrote stays as it is.
+/// Promise: `service install` writes a unit for this program, its flags and folders, and waits
+/// until the server answers; `service remove` leaves nothing of it. A unit that something else wrote
+/// stays as it is.
 #[cfg(target_os = "linux")]
 #[kit::test]
 async fn a_service_is_installed_and_removed() {
-    const SYSTEMCTL: &str = "#!/bin/sh\necho \"$@\" >> \"$HOME/calls\"\n";
+    const SYSTEMCTL: &str = r#"#!/bin/sh
+echo "$@" >> "$HOME/calls"
+[ -e "$HOME/broken" ] && exit
+case $2 in
+restart)
+    line=$(sed -n s/^ExecStart=//p "$HOME/.config/systemd/user/respondent.service")
+    $line >"$HOME/log" 2>&1 &
+    echo $! >"$HOME/pid" ;;
+stop) kill "$(cat "$HOME/pid")" ;;
+esac
+"#;
     let home = Home::new();
+    let listen = home.address.to_string();
     write(home.path(), "bin/systemctl", SYSTEMCTL);
     let program = home.path().join("bin/systemctl");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
@@ -268,7 +280,12 @@ async fn a_service_is_installed_and_removed() {
         let setup = Setup::new()
             .unnamed()
             .env("PATH", path)
-            .arg("--listen=127.0.0.1:1");
+            .env(
+                "XDG_CONFIG_HOME",
+                &home.path().join(".config").display().to_string(),
+            )
+            .arg("--listen")
+            .arg(&listen);
         let setup = line.split(' ').fold(setup, Setup::arg);
         setup.run(home.path()).await
     };
@@ -278,14 +295,16 @@ async fn a_service_is_installed_and_removed() {
     let (code, out, err) = run(&path, "--data-dir d service install --dry-run").await;
     assert_eq!(code, 0, "{err}");
     let data = home.path().join("d").display().to_string();
-    let start = format!("\nExecStart={PROGRAM} --data-dir {data} --listen 127.0.0.1:1 serve\n");
+    let folder = home.path().join(".config").display().to_string();
+    let program = format!("/usr/bin/env XDG_CONFIG_HOME={folder} {PROGRAM}");
+    let start = format!("\nExecStart={program} --data-dir {data} --listen {listen} serve\n");
     assert!(out.contains(&start), "{out}");
     assert!(!unit.exists() && calls().is_empty());
 
     let (code, out, err) = run(&path, "service install").await;
     assert_eq!(code, 0, "{err}");
     let text = fs::read_to_string(&unit).unwrap();
-    let start = format!("\nExecStart={PROGRAM} --listen 127.0.0.1:1 serve\n");
+    let start = format!("\nExecStart={program} --listen {listen} serve\n");
     assert!(text.contains(&start), "{text}");
     let keys = home
         .path()
@@ -296,6 +315,7 @@ async fn a_service_is_installed_and_removed() {
         text.contains(&format!("\nEnvironmentFile=-{keys}\n")),
         "{text}"
     );
+    assert!(home.answers(), "it has not been waited for");
     assert!(
         out.contains(&keys) && out.contains("The service was started."),
         "{out}"
@@ -310,6 +330,15 @@ async fn a_service_is_installed_and_removed() {
         "{expected}--user disable respondent\n--user stop respondent\n--user daemon-reload\n"
     );
     assert_eq!(calls(), expected);
+
+    // A server that does not start is no success.
+    write(home.path(), "broken", "");
+    let (code, _, err) = run(&path, "service install").await;
+    assert_eq!(code, 1, "{err}");
+    let why = format!("nothing answers on {listen} after 10 s. Its log says why:\n  journalctl ");
+    assert!(err.contains(&why), "{err}");
+    let (code, _, err) = run(&path, "service remove").await;
+    assert_eq!(code, 0, "{err}");
 
     // Without systemd the commands are printed.
     let (code, out, err) = run("/nonexistent", "service install").await;

@@ -106,7 +106,7 @@ async fn heartbeats_are_sent_while_the_summary_is_awaited() {
     let player = repeating_player(
         PlayerWire::Chat,
         ScriptedAnswer {
-            head_delay_ms: 400,
+            head_delay_ms: 2_000,
             ..answer(json!([{"text": SUMMARY}]))
         },
     )

@@ -295,7 +295,7 @@ async fn heartbeats_are_sent_while_the_summary_behind_an_answer_is_awaited() {
     let proxy = Proxy::start_with(&player, Setup::new().server("heartbeat = \"50ms\"")).await;
     player.push(says("the tests pass"));
     player.push(ScriptedAnswer {
-        head_delay_ms: 400,
+        head_delay_ms: 2_000,
         ..says(SUMMARY)
     });
     let reply = proxy.post(&streaming(&limited(&session(), 1000))).await;

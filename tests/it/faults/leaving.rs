@@ -152,12 +152,12 @@ async fn a_reader_that_pauses_loses_nothing(wire: PlayerWire) {
     let long = json!([{"repeat": {"times": 70, "steps": [{"reasoning": "hm"}, text]}}]);
     let player = repeating_player(wire, answer(long)).await;
     // The client pauses, not the upstream, so the idle timeout must not apply.
-    let setup = Setup::new().provider("timeouts = { idle = \"1s\" }");
+    let setup = Setup::new().provider("timeouts = { idle = \"3s\" }");
     let proxy = Proxy::start_with(&player, setup).await;
     let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
     reply.read_until("response.created").await;
     proxy.wait_until_idle().await;
-    tokio::time::sleep(std::time::Duration::from_millis(1200)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(3300)).await;
     let stream = reply.read_to_end().await.stream();
     assert_eq!(
         stream.terminal, "response.completed",

@@ -49,9 +49,8 @@ pub async fn ended(proxy: &Proxy, response: &Value) -> Value {
 #[kit::test]
 async fn a_background_response_runs_without_its_client() {
     let player = player(PlayerWire::Chat).await;
-    // The client leaves before the provider answers.
     player.push(ScriptedAnswer {
-        head_delay_ms: 500,
+        gated: true,
         ..says("done")
     });
     let proxy = Proxy::start(&player).await;
@@ -64,6 +63,7 @@ async fn a_background_response_runs_without_its_client() {
     proxy
         .wait_for_metric("respondent_job_viewers", "", 0.0)
         .await;
+    player.open_gate();
     let response = ended(&proxy, &created["response"]).await;
     assert_eq!(response["status"], "completed");
     let more = json!({"previous_response_id": id(&response)});
@@ -115,7 +115,7 @@ async fn events_are_read_again_from_any_number_on() {
 async fn events_of_a_job_are_followed_live_by_several_clients() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
-        json!([{"text": "one "}, {"delay_ms": 300}, {"text": "two"}]),
+        json!([{"text": "one "}, {"gate": true}, {"text": "two"}]),
     ));
     let proxy = Proxy::start(&player).await;
     let job = begin(&proxy, "x", json!({})).await;
@@ -125,6 +125,7 @@ async fn events_of_a_job_are_followed_live_by_several_clients() {
     let third = proxy.open_events(&path).await;
     first.read_until("\"one \"").await;
     second.read_until("\"one \"").await;
+    player.open_gate();
     drop(first);
     let (whole, other) = (second.read_to_end().await, third.read_to_end().await);
     assert_eq!(whole.stream().text(), "one two");
@@ -178,7 +179,7 @@ async fn what_has_ended_cannot_be_cancelled() {
 async fn a_job_that_is_cancelled_while_its_end_is_stored_has_ended_once() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
-        json!([{"text": "one "}, {"delay_ms": 300}, {"text": "two"}]),
+        json!([{"text": "one "}, {"gate": true}, {"text": "two"}]),
     ));
     let setup = Setup::new().server("data_dir = \"data\"");
     let proxy = Proxy::start_with(&player, setup).await;
@@ -191,6 +192,7 @@ async fn a_job_that_is_cancelled_while_its_end_is_stored_has_ended_once() {
     let writer = rusqlite::Connection::open(database).unwrap();
     writer.busy_timeout(Duration::from_secs(10)).unwrap();
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    player.open_gate();
     while !player.requests()[0].finished {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

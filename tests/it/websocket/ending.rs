@@ -29,7 +29,7 @@ async fn a_shutdown_ends_idle_connections_with_a_code() {
 async fn a_shutdown_lets_running_turns_end_and_no_others_begin() {
     let player = provider(&[]).await;
     player.push(answer(
-        json!([{"text": "begun"}, {"delay_ms": 2_000}, {"text": " and ended"}]),
+        json!([{"text": "begun"}, {"gate": true}, {"text": " and ended"}]),
     ));
     let setup = Setup::new().server("grace = \"10m\"");
     let mut proxy = Proxy::start_with(&player, setup).await;
@@ -45,6 +45,7 @@ async fn a_shutdown_lets_running_turns_end_and_no_others_begin() {
         if event["type"] == "error" {
             assert_eq!(event["status"], 503, "{event}");
             refused += 1;
+            player.open_gate();
         } else {
             events.push(event);
         }
@@ -94,9 +95,9 @@ async fn a_connection_ends_when_it_has_lasted_as_long_as_it_may() {
 #[kit::test]
 async fn a_running_turn_ends_before_its_connection() {
     let player = provider(&[]).await;
-    let slow = json!([{"text": "begun"}, {"delay_ms": 900}, {"text": " and ended"}]);
+    let slow = json!([{"text": "begun"}, {"delay_ms": 2_500}, {"text": " and ended"}]);
     player.push(answer(slow));
-    let setup = Setup::new().server("websocket_lifetime = \"500ms\"");
+    let setup = Setup::new().server("websocket_lifetime = \"2s\"");
     let proxy = Proxy::start_with(&player, setup).await;
     let mut socket = Socket::open(&proxy).await;
     socket.create(&asks("go", json!({}))).await;

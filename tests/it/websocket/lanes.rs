@@ -70,7 +70,7 @@ async fn turns_of_a_lane_run_in_order_and_name_it() {
 async fn turns_of_different_lanes_run_at_the_same_time() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
-        json!([{"text": "slow"}, {"delay_ms": 600}, {"text": " end"}]),
+        json!([{"text": "slow"}, {"gate": true}, {"text": " end"}]),
     ));
     player.push(says("quick"));
     player.push(says("next"));
@@ -88,6 +88,7 @@ async fn turns_of_different_lanes_run_at_the_same_time() {
     assert_eq!(socket.stream_on(Some("quick")).await.text(), "quick");
     // The lane without a name is one of them.
     assert_eq!(socket.turn(&asks("3", json!({}))).await.text(), "next");
+    player.open_gate();
     begun.extend(ended(&mut socket, 1).await.remove(0).1);
     assert_eq!(socket.check(&begun).text(), "slow end");
 }
@@ -112,7 +113,7 @@ async fn a_lane_goes_on_from_a_response_of_another_lane() {
 async fn sixteen_lanes_run_at_once_and_others_wait() {
     let player = player(PlayerWire::Chat).await;
     player.push(answer(
-        json!([{"text": "a"}, {"delay_ms": 1000}, {"text": "b"}]),
+        json!([{"text": "a"}, {"gate": true}, {"text": "b"}]),
     ));
     for _ in 0..15 {
         player.push(answer(json!([{"text": "a"}, {"stall": true}])));
@@ -127,6 +128,7 @@ async fn sixteen_lanes_run_at_once_and_others_wait() {
         player.wait_requests(number + 1).await;
     }
     socket.create(&on("lane16", "go", json!({}))).await;
+    player.open_gate();
     let ended = ended(&mut socket, 2).await;
     let order: Vec<&str> = ended.iter().map(|(lane, _)| lane.as_str()).collect();
     assert_eq!(order, ["lane0", "lane16"]);

@@ -202,13 +202,14 @@ async fn saturated(wire: PlayerWire) -> BundleFiles {
     for (stream, headers) in CALLERS {
         let ask = if stream { streaming(&body()) } else { body() };
         player.push(answer(
-            json!([{"text": "first"}, {"delay_ms": 900}, {"text": " and last"}]),
+            json!([{"text": "first"}, {"gate": true}, {"text": " and last"}]),
         ));
         let before = player.requests().len();
         let first = recording.turn(&ask, headers);
         let second = async {
             player.wait_requests(before + 1).await;
-            recording.turn(&ask, headers).await
+            recording.turn(&ask, headers).await;
+            player.open_gate();
         };
         tokio::join!(first, second);
         assert_eq!(player.requests().len(), before + 1);

@@ -123,7 +123,8 @@ impl<'d> StreamRenderer<'d> {
                 self.close_pending() + &self.event(&chunk.to_string(), None)
             }
             ScriptStep::Nothing(_) => self.close_pending() + &self.chunk(&json!([]), []),
-            ScriptStep::DelayMs(_)
+            ScriptStep::Gate(_)
+            | ScriptStep::DelayMs(_)
             | ScriptStep::Stall(_)
             | ScriptStep::Cut(_)
             | ScriptStep::Repeat(_) => self.flush_calls(),
@@ -412,6 +413,7 @@ impl<'d> CompletionRenderer<'d> {
             | ScriptStep::Raw(_)
             | ScriptStep::Chunk(_)
             | ScriptStep::Nothing(_)
+            | ScriptStep::Gate(_)
             | ScriptStep::DelayMs(_)
             | ScriptStep::Stall(_)
             | ScriptStep::Cut(_)

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::tcp::ReadHalf;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// At most this many requests are recorded; later ones are served without a record.
@@ -35,6 +35,7 @@ pub struct Player {
     /// Each with whether it is used up.
     answers: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
     log: Arc<RequestLog>,
+    gate: Arc<Semaphore>,
     _stop: DropGuard,
 }
 
@@ -116,6 +117,7 @@ impl Player {
             public_list,
             refuse,
             answer_with,
+            gate: Arc::new(Semaphore::new(0)),
             made: Mutex::default(),
             log: Arc::new(RequestLog {
                 limit: MAX_RECORDS,
@@ -140,6 +142,7 @@ impl Player {
             public_list: false,
             refuse: Vec::new(),
             answer_with,
+            gate: Arc::new(Semaphore::new(0)),
             made: Mutex::default(),
             log: Arc::default(),
         };
@@ -154,6 +157,7 @@ impl Player {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let log = Arc::clone(&state.log);
+        let gate = Arc::clone(&state.gate);
         let wire = state.wire;
         let base_path = state.base_path.clone();
         let state = Arc::new(state);
@@ -168,6 +172,7 @@ impl Player {
             base_path: base_path.unwrap_or_else(|| "/v1".to_owned()),
             answers,
             log,
+            gate,
             _stop: stop.drop_guard(),
         })
     }
@@ -196,6 +201,11 @@ impl Player {
     /// Adds an answer behind the others. Has no effect with [`Player::serve`].
     pub fn push(&self, answer: ScriptedAnswer) {
         lock(&self.answers).push((answer, false));
+    }
+
+    /// Lets one reply go on that waits at the gate, now or later.
+    pub fn open_gate(&self) {
+        self.gate.add_permits(1);
     }
 
     /// Waits until this many requests have arrived.
@@ -237,6 +247,8 @@ struct PlayerState {
     /// Checked before an answer is used.
     refuse: Vec<ScriptedRefusal>,
     answer_with: AnswerFunction,
+    /// At which the replies wait whose script says so.
+    gate: Arc<Semaphore>,
     /// What a strict upstream of the Responses wire has answered.
     made: Mutex<MadeItems>,
     log: Arc<RequestLog>,
@@ -413,7 +425,7 @@ async fn connection(
         let (mut reading, mut writing) = socket.split();
         let end = tokio::select! {
             biased;
-            end = write_reply(&mut writing, &answer, &request) => end,
+            end = write_reply(&mut writing, &answer, &request, &state.gate) => end,
             () = peer_closed(&mut reading) => return ClosedBy::Peer,
         };
         let Ok(end) = end else { return ClosedBy::Peer };

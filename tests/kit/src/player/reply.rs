@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::Semaphore;
 
 const EVENTS: &str = "text/event-stream";
 const DOCUMENT: &str = "application/json";
@@ -30,7 +31,11 @@ pub(super) async fn write_reply<W: AsyncWrite + Unpin>(
     to: &mut W,
     answer: &ScriptedAnswer,
     request: &PlayerRequest,
+    gate: &Semaphore,
 ) -> io::Result<ReplyEnd> {
+    if answer.gated {
+        pass(gate).await;
+    }
     pause(answer.head_delay_ms).await;
     if let Some(body) = &answer.body {
         return write_whole(to, answer, answer.status, "text/plain", body).await;
@@ -43,9 +48,9 @@ pub(super) async fn write_reply<W: AsyncWrite + Unpin>(
         return write_whole(to, answer, answer.status, kind, &body).await;
     }
     if streams(&dialect, request) {
-        write_stream(to, answer, &dialect, request).await
+        write_stream(to, answer, &dialect, request, gate).await
     } else {
-        write_completion(to, answer, &dialect, request).await
+        write_completion(to, answer, &dialect, request, gate).await
     }
 }
 
@@ -103,8 +108,12 @@ fn content_type(dialect: &ChatDialect, events: bool) -> &'static str {
 /// Content type and body if the steps begin with an error and the dialect sends it instead of a
 /// stream.
 fn error_page(steps: &[ScriptStep], dialect: &ChatDialect) -> Option<(&'static str, String)> {
-    let first = StepIter::new(steps)
-        .find(|step| !matches!(step, ScriptStep::DelayMs(_) | ScriptStep::Usage(_)));
+    let first = StepIter::new(steps).find(|step| {
+        !matches!(
+            step,
+            ScriptStep::Gate(_) | ScriptStep::DelayMs(_) | ScriptStep::Usage(_)
+        )
+    });
     let Some(ScriptStep::Error(error)) = first else {
         return None;
     };
@@ -149,6 +158,7 @@ async fn write_completion<W: AsyncWrite + Unpin>(
     answer: &ScriptedAnswer,
     dialect: &ChatDialect,
     request: &PlayerRequest,
+    gate: &Semaphore,
 ) -> io::Result<ReplyEnd> {
     let kind = content_type(dialect, false);
     if request.is_responses() {
@@ -162,6 +172,7 @@ async fn write_completion<W: AsyncWrite + Unpin>(
     let mut completion = CompletionRenderer::new(dialect, request);
     for step in StepIter::new(&answer.steps) {
         match step {
+            ScriptStep::Gate(_) => pass(gate).await,
             ScriptStep::DelayMs(time) => pause(*time).await,
             ScriptStep::Stall(_) => std::future::pending().await,
             ScriptStep::Cut(cut) => return Ok(cut.end()),
@@ -179,6 +190,7 @@ async fn write_stream<W: AsyncWrite + Unpin>(
     answer: &ScriptedAnswer,
     dialect: &ChatDialect,
     request: &PlayerRequest,
+    gate: &Semaphore,
 ) -> io::Result<ReplyEnd> {
     let kind = content_type(dialect, true);
     let head = http::reply_head(answer.status, &answer.headers, kind, None);
@@ -196,6 +208,11 @@ async fn write_stream<W: AsyncWrite + Unpin>(
     let mut usage = None;
     for step in StepIter::new(&answer.steps) {
         match step {
+            ScriptStep::Gate(_) => {
+                out.put(renderer.render(step).as_bytes()).await?;
+                out.flush().await?;
+                pass(gate).await;
+            }
             ScriptStep::DelayMs(time) => {
                 out.put(renderer.render(step).as_bytes()).await?;
                 out.flush().await?;
@@ -358,6 +375,13 @@ fn sets_content_length(headers: &BTreeMap<String, String>) -> bool {
     headers
         .keys()
         .any(|name| name.eq_ignore_ascii_case("content-length"))
+}
+
+/// Waits until a test opens the gate for one reply.
+async fn pass(gate: &Semaphore) {
+    if let Ok(permit) = gate.acquire().await {
+        permit.forget();
+    }
 }
 
 async fn pause(milliseconds: u64) {

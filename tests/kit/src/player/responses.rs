@@ -96,7 +96,8 @@ impl<'r> ResponsesRenderer<'r> {
                 let response = self.response("in_progress");
                 self.event("response.in_progress", json!({"response": response}))
             }
-            ScriptStep::DelayMs(_)
+            ScriptStep::Gate(_)
+            | ScriptStep::DelayMs(_)
             | ScriptStep::Stall(_)
             | ScriptStep::Cut(_)
             | ScriptStep::Repeat(_) => String::new(),

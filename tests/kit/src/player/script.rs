@@ -84,6 +84,8 @@ pub struct ScriptedAnswer {
     pub body: Option<String>,
     /// A JSON body.
     pub json: Option<Value>,
+    /// Whether the head waits at the gate.
+    pub gated: bool,
     /// Milliseconds to wait before the head.
     pub head_delay_ms: u64,
     /// Size in bytes of the writes of a streamed body; with 0 each step is one write.
@@ -105,6 +107,7 @@ impl Default for ScriptedAnswer {
             headers: BTreeMap::new(),
             body: None,
             json: None,
+            gated: false,
             head_delay_ms: 0,
             split: 0,
             gap_ms: 0,
@@ -219,6 +222,8 @@ pub enum ScriptStep {
     Chunk(Value),
     /// An event that says nothing: a chunk without choices, or `response.in_progress`.
     Nothing(bool),
+    /// Waits until a test calls `Player::open_gate`.
+    Gate(bool),
     /// A pause.
     DelayMs(u64),
     /// The connection stays open, and nothing more is sent.
@@ -305,6 +310,7 @@ pub(super) fn has_explicit_end(steps: &[ScriptStep]) -> bool {
         | ScriptStep::Usage(_)
         | ScriptStep::Chunk(_)
         | ScriptStep::Nothing(_)
+        | ScriptStep::Gate(_)
         | ScriptStep::DelayMs(_) => false,
     })
 }
