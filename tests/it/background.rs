@@ -254,8 +254,8 @@ impl Home {
 }
 
 /// Promise: `service install` writes a unit for this program, its flags and folders, and waits
-/// until the server answers; `service remove` leaves nothing of it. A unit that something else wrote
-/// stays as it is.
+/// until the server answers; `service remove` leaves nothing of it. A unit that something else
+/// wrote stays as it is.
 #[cfg(target_os = "linux")]
 #[kit::test]
 async fn a_service_is_installed_and_removed() {

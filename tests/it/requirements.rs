@@ -55,6 +55,7 @@ const SUBJECTS: &[(&str, &[&str])] = &[
             "adapters/src/fault.rs",
             "adapters/src/provider_error",
             "src/upstream/keys.rs",
+            "src/turn/session_changes.rs",
             "src/upstream/learned_quirks",
             "tests/it/faults",
             "tests/it/refusals",
