@@ -155,7 +155,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
         }
         CliCommand::Usage { since, json } => {
             let config = load_without_keys(&inputs)?;
-            commands::usage::run(&config, since, json)?;
+            block_on(commands::usage::run(&config, since, json))?;
         }
         CliCommand::Run(RunCommand::Codex { model, codex, args }) => {
             let config = load_for(&inputs, LoadPurpose::AskProvider)?;

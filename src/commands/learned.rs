@@ -40,7 +40,7 @@ pub async fn run(config: &Config, provider: Option<&str>, json: bool) -> anyhow:
 /// What is stored of what was learned, whether or not a server runs. Blocks.
 pub(super) fn stored(config: &Config) -> anyhow::Result<(LearnedQuirks, LearnedRatios)> {
     let (quirks, ratios) = (LearnedQuirks::default(), LearnedRatios::default());
-    if let Some(store) = open_existing(config)? {
+    if let Some(store) = open_existing(&config.server.data_dir)? {
         quirks.read_rows(store.reading.learned()?);
         ratios.read_rows(store.reading.token_ratios()?);
     }

@@ -48,16 +48,20 @@ pub(super) struct OpenedStore {
     _lock: Option<Store>,
 }
 
-/// Opens the database to read it.
+/// Opens the database of the configured data directory to read it.
 pub(super) fn open(config: &Config) -> anyhow::Result<OpenedStore> {
-    open_existing(config)?
-        .with_context(|| format!("nothing is stored in {}", config.server.data_dir.display()))
+    open_in(&config.server.data_dir)
+}
+
+/// Opens the database of a data directory to read it.
+pub(super) fn open_in(data_dir: &Path) -> anyhow::Result<OpenedStore> {
+    open_existing(data_dir)?.with_context(|| format!("nothing is stored in {}", data_dir.display()))
 }
 
 /// Opens the database to read it; `None` if there is none. If no server runs, one of an older
 /// version is migrated first.
-pub(super) fn open_existing(config: &Config) -> anyhow::Result<Option<OpenedStore>> {
-    let data_dir = DataDir::new(&config.server.data_dir);
+pub(super) fn open_existing(data_dir: &Path) -> anyhow::Result<Option<OpenedStore>> {
+    let data_dir = DataDir::new(data_dir);
     // A database that another process uses, or that cannot be written, may still be read.
     let lock = Store::open_existing(&data_dir).unwrap_or_default();
     let reading = StoreReading::open(&data_dir).context("the database cannot be read")?;

@@ -3,7 +3,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::proxy::{Proxy, Setup, write};
@@ -174,6 +174,30 @@ async fn commands_ask_the_server_which_lacks_a_key_that_this_shell_has() {
         err.contains("has no provider's key: start it with one"),
         "{err}"
     );
+}
+
+/// Promise: `usage` shows what the running server has counted up to now, wherever it stores that,
+/// and says so.
+#[kit::test]
+async fn usage_is_that_of_the_server_with_another_data_directory() {
+    let server = Shell::server(false).await;
+    let address = server.address.to_string();
+    let shell = Shell::new(false);
+    for turns in 1..3 {
+        let body = json!({"model": "sandbox-1", "input": "go"});
+        server.response(&body).await;
+        let (out, err) = shell.succeed(&address, "usage --json").await;
+        assert_eq!(err, format!("From the server on {address}.\n"));
+        let usage: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(usage["owners"][0]["turns"], turns, "{out}");
+    }
+    let (code, _, err) = shell.run("127.0.0.1:0", "usage").await;
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.starts_with("No server runs on 127.0.0.1:0; this is from "),
+        "{err}"
+    );
+    assert!(err.contains("nothing is stored in "), "{err}");
 }
 
 /// Promise: Without a server these commands tell what a server of this shell would serve, and say
