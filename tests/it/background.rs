@@ -1,9 +1,11 @@
 //! Servers in the background: `start`, `stop`, `restart`, `logs`, a server behind a terminal, and
 //! the service of a user.
 use std::fs::{self, File};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use kit::address::ReservedAddress;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -12,6 +14,7 @@ use rustix::process::{
     pidfd_open,
 };
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::proxy::{PROGRAM, Proxy, Setup, write};
 use crate::terminal::on_whole_terminal;
@@ -121,6 +124,38 @@ async fn a_server_is_started_and_stopped() {
     );
     let out = home.succeed("stop").await;
     assert_eq!(out, format!("No server runs on {}.\n", home.address));
+}
+
+/// Promise: `logs -f` shows what is logged from then on, also after somebody has emptied or
+/// replaced the file.
+#[kit::test]
+async fn a_log_is_followed_when_it_is_emptied_or_replaced() {
+    let home = Home::new();
+    let log = home.data("server.log");
+    write(
+        home.path(),
+        ".local/share/respondent/server.log",
+        "the first line\n",
+    );
+    let setup = Setup::new().unnamed().arg("--listen");
+    let setup = setup.arg(&home.address.to_string()).arg("logs").arg("-f");
+    let mut command = setup.command(home.path());
+    let mut following = command
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut shown = BufReader::new(following.stdout.take().unwrap()).lines();
+    let mut next = async || shown.next_line().await.unwrap().unwrap();
+    assert_eq!(next().await, "the first line");
+    let mut appending = File::options().append(true).open(&log).unwrap();
+    appending.write_all(b"the second line\n").unwrap();
+    assert_eq!(next().await, "the second line");
+    fs::write(&log, "emptied\n").unwrap();
+    assert_eq!(next().await, "emptied");
+    fs::rename(&log, home.data("server.log.1")).unwrap();
+    fs::write(&log, "replaced\n").unwrap();
+    assert_eq!(next().await, "replaced");
 }
 
 /// Promise: A server that is killed leaves nothing by which another process could be taken for it.

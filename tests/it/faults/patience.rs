@@ -1,6 +1,7 @@
 //! How long a provider that is not there is waited for, and what Codex shows of a wait.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use kit::address::ReservedAddress;
 use kit::player::{PlayerWire, ScriptedAnswer};
@@ -165,7 +166,8 @@ fn lines(stream: &kit::strict::CheckedStream) -> Vec<&str> {
 }
 
 /// Promise: A server that says that it is loading its model is waited for as long as for the first
-/// byte of an answer, however many requests that takes; a fallback is taken instead.
+/// byte of an answer, with at most four requests a second, whatever pause it asks for; a fallback
+/// is taken instead.
 #[kit::test(on_each_wire)]
 async fn a_model_that_is_loading_is_waited_for(wire: PlayerWire) {
     for headers in [&[], CODEX] {
@@ -173,9 +175,11 @@ async fn a_model_that_is_loading_is_waited_for(wire: PlayerWire) {
         let proxy = Proxy::start(&player).await;
         (0..12).for_each(|_| player.push(loading()));
         player.push(answer(json!([{"text": "there"}])));
+        let begun = Instant::now();
         let reply = proxy.post_with(&streaming(&body()), headers).await;
         assert_eq!(reply.stream_for_codex().text(), "there");
         assert_eq!(player.requests().len(), 13);
+        assert!(begun.elapsed() >= Duration::from_secs(3));
     }
     let (up, other) = (player(wire).await, player(wire).await);
     let setup = Setup::new().other("other", &other, "");
