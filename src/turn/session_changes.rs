@@ -123,8 +123,8 @@ impl SessionChanges {
     }
 }
 
-/// Inserts a session. Beyond the limit the oldest one of the owner who has most is forgotten, so
-/// that nobody takes away what others have.
+/// Inserts a session. Beyond the limit the owners who have most lose the oldest of theirs, so that
+/// nobody takes away what others have.
 fn insert(
     by_key: &mut LinkedHashMap<RouteOfSession, ChangedSession>,
     key: RouteOfSession,
@@ -138,11 +138,9 @@ fn insert(
     for (owner, ..) in by_key.keys() {
         *of_owner.entry(owner).or_default() += 1;
     }
-    let most = of_owner.into_iter().max_by_key(|(_, sessions)| *sessions);
-    let oldest = by_key
-        .keys()
-        .find(|(owner, ..)| most.is_some_and(|(most, _)| owner == most));
-    if let Some(oldest) = oldest.cloned() {
+    let most = of_owner.values().max().copied();
+    let has_most = |(owner, ..): &&RouteOfSession| of_owner.get(owner).copied() == most;
+    if let Some(oldest) = by_key.keys().find(has_most).cloned() {
         by_key.remove(&oldest);
     }
 }
@@ -192,5 +190,16 @@ mod tests {
         put(&other, "second");
         assert!(has(&other, "only") && has(&other, "second"));
         assert!(!has(&one, "0") && !has(&one, &(MAX_SESSIONS + 1).to_string()));
+
+        let changes = SessionChanges::default();
+        for number in 0..=MAX_SESSIONS {
+            let owner: Arc<str> = number.to_string().into();
+            changes.put(&owner, "only", "up/m", &changed, 1);
+        }
+        let has = |number: usize| {
+            let owner: Arc<str> = number.to_string().into();
+            !changes.get(&owner, "only", "up/m").is_empty()
+        };
+        assert!(!has(0) && has(1) && has(MAX_SESSIONS));
     }
 }
