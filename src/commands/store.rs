@@ -1,10 +1,11 @@
 //! `respondent store`: the database in the data directory.
 //!
-//! What only reads uses a connection of its own, whether or not a server runs. What writes needs
-//! the data directory for itself; a running server is asked to delete everything.
+//! What only reads uses a connection of its own, in the data directory of the running server if
+//! there is one. What writes needs the data directory for itself; a running server is asked to
+//! delete everything.
 
 use std::io::{self, BufRead, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use super::cli::{EXIT_DIFFERENT, EXIT_OK, StoreCommand};
 use super::progress::Progress;
+use super::status::of_server;
 use super::{ok_body, parse_answer, print_error, print_json, print_text};
 use crate::app::store::PurgeReport;
 use crate::clock::{Clock, System};
@@ -31,10 +33,10 @@ const MAX_OWNER_CHARS: usize = 12;
 /// Runs a `respondent store` command and returns its exit code.
 pub async fn run(config: &Config, command: StoreCommand) -> anyhow::Result<u8> {
     match command {
-        StoreCommand::Stats { json } => stats(config, json)?,
-        StoreCommand::Check => return check(config),
-        StoreCommand::Backup { file } => back_up(config, &file)?,
-        StoreCommand::Export { file } => export(config, &file)?,
+        StoreCommand::Stats { json } => stats(&data_dir(config).await, json)?,
+        StoreCommand::Check => return check(&data_dir(config).await),
+        StoreCommand::Backup { file } => back_up(&data_dir(config).await, &file)?,
+        StoreCommand::Export { file } => export(&data_dir(config).await, &file)?,
         StoreCommand::Import { file } => import(config, &file).await?,
         StoreCommand::Purge { yes } => purge(config, yes).await?,
     }
@@ -48,13 +50,30 @@ pub(super) struct OpenedStore {
     _lock: Option<Store>,
 }
 
-/// Opens the database of the configured data directory to read it.
-pub(super) fn open(config: &Config) -> anyhow::Result<OpenedStore> {
-    open_in(&config.server.data_dir)
+/// The data directory of the running server, which stores there what it has counted when it is
+/// asked; without a server the configured one. Says on standard error whose it is.
+pub(super) async fn data_dir(config: &Config) -> PathBuf {
+    let control = ControlClient::new(config);
+    let address = control.address();
+    let own = &config.server.data_dir;
+    let said = match control.check_health().await {
+        Ok(_) => match of_server(&control).await {
+            Ok(Some(report)) => {
+                print_error(&format!("From the server on {address}.\n"));
+                return report.disk.data_dir.into();
+            }
+            Ok(None) | Err(_) => format!("The server on {address} does not say where its data is"),
+        },
+        Err(ControlError::NotRunning(_)) => format!("No server runs on {address}"),
+        // A server that hangs is no reason not to read its files.
+        Err(error) => error.to_string(),
+    };
+    print_error(&format!("{said}; this is from {}.\n", own.display()));
+    own.clone()
 }
 
 /// Opens the database of a data directory to read it.
-pub(super) fn open_in(data_dir: &Path) -> anyhow::Result<OpenedStore> {
+pub(super) fn open(data_dir: &Path) -> anyhow::Result<OpenedStore> {
     open_existing(data_dir)?.with_context(|| format!("nothing is stored in {}", data_dir.display()))
 }
 
@@ -81,11 +100,11 @@ struct StoreStats {
     data_dir: String,
 }
 
-fn stats(config: &Config, json: bool) -> anyhow::Result<()> {
+fn stats(data_dir: &Path, json: bool) -> anyhow::Result<()> {
     let stats = StoreStats {
-        contents: open(config)?.reading.contents()?,
-        file_bytes: DataDir::new(&config.server.data_dir).database_bytes(),
-        data_dir: config.server.data_dir.display().to_string(),
+        contents: open(data_dir)?.reading.contents()?,
+        file_bytes: DataDir::new(data_dir).database_bytes(),
+        data_dir: data_dir.display().to_string(),
     };
     if json {
         return print_json(&stats);
@@ -131,10 +150,10 @@ impl StoreStats {
     }
 }
 
-fn check(config: &Config) -> anyhow::Result<u8> {
+fn check(data_dir: &Path) -> anyhow::Result<u8> {
     let faults = {
         let _progress = Progress::begin("Reading the whole database");
-        open(config)?.reading.faults()?
+        open(data_dir)?.reading.faults()?
     };
     if faults.is_empty() {
         print_text("The database is whole.\n")?;
@@ -148,8 +167,8 @@ fn check(config: &Config) -> anyhow::Result<u8> {
     Ok(EXIT_DIFFERENT)
 }
 
-fn back_up(config: &Config, file: &Path) -> anyhow::Result<()> {
-    let opened = open(config)?;
+fn back_up(data_dir: &Path, file: &Path) -> anyhow::Result<()> {
+    let opened = open(data_dir)?;
     let bytes = {
         let _progress = Progress::begin("Copying the database");
         let copied = opened.reading.back_up(file);
@@ -163,8 +182,8 @@ fn back_up(config: &Config, file: &Path) -> anyhow::Result<()> {
     ))
 }
 
-fn export(config: &Config, file: &Path) -> anyhow::Result<()> {
-    let mut opened = open(config)?;
+fn export(data_dir: &Path, file: &Path) -> anyhow::Result<()> {
+    let mut opened = open(data_dir)?;
     let _progress = Progress::begin("Writing responses and conversations");
     let exported = opened.reading.export(LOCAL_OWNER, file);
     let exported = exported.with_context(|| cannot_write(file))?;
@@ -212,9 +231,9 @@ fn counted(counts: ImportCounts) -> String {
 }
 
 async fn purge(config: &Config, yes: bool) -> anyhow::Result<()> {
-    let folder = config.server.data_dir.display().to_string();
+    let folder = data_dir(config).await;
     if !yes {
-        confirm(&folder)?;
+        confirm(&folder.display().to_string())?;
     }
     let complete = match ControlClient::new(config)
         .send(&Method::DELETE, STORE_PATH, Bytes::new())
@@ -223,14 +242,14 @@ async fn purge(config: &Config, yes: bool) -> anyhow::Result<()> {
         Ok(answered) => {
             let report: PurgeReport = parse_answer(&ok_body(answered)?)?;
             // A server that keeps nothing on disk leaves the files of an earlier one.
-            let others = match Store::open_existing(&DataDir::new(&config.server.data_dir)) {
+            let others = match Store::open_existing(&DataDir::new(&folder)) {
                 Ok(Some(store)) => store.purge().await?,
                 Ok(None) | Err(OpenError::InUse(_)) => true,
                 Err(error @ OpenError::Unusable(_)) => return Err(error.into()),
             };
             report.complete && others
         }
-        Err(ControlError::NotRunning(_)) => purge_offline(config).await?,
+        Err(ControlError::NotRunning(_)) => purge_offline(&folder).await?,
         Err(error) => return Err(error.into()),
     };
     print_text("Everything that was stored has been deleted.\n")?;
@@ -242,8 +261,8 @@ async fn purge(config: &Config, yes: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn purge_offline(config: &Config) -> anyhow::Result<bool> {
-    let data_dir = DataDir::new(&config.server.data_dir);
+async fn purge_offline(folder: &Path) -> anyhow::Result<bool> {
+    let data_dir = DataDir::new(folder);
     match Store::open_existing(&data_dir) {
         Ok(Some(store)) => Ok(store.purge().await?),
         Ok(None) => Ok(true),

@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use comfy_table::CellAlignment::{Left, Right};
@@ -11,13 +10,11 @@ use jiff::Span;
 use jiff::civil::date;
 use serde::Serialize;
 
-use super::status::of_server;
-use super::store::open_in;
-use super::{print_error, print_json, print_text};
+use super::store::{data_dir, open};
+use super::{print_json, print_text};
 use crate::app::status::report::ModelUsage;
 use crate::clock::{Clock as _, HOUR_SECONDS, System, local_day};
 use crate::config::Config;
-use crate::control::{ControlClient, ControlError};
 use crate::diagnostics::listing::short_route;
 use crate::diagnostics::selection::TimeSpan;
 use crate::log::{SafeText, table};
@@ -94,7 +91,7 @@ impl fmt::Display for UsageSpan {
 /// Prints what was used since then.
 pub async fn run(config: &Config, since: UsageSpan, json: bool) -> anyhow::Result<()> {
     let now = System.unix();
-    let store = open_in(&data_dir(config).await?)?.reading;
+    let store = open(&data_dir(config).await)?.reading;
     let sums = match since {
         UsageSpan::Days(days) => {
             let first = local_day(now).saturating_sub(days.saturating_sub(1));
@@ -114,34 +111,6 @@ pub async fn run(config: &Config, since: UsageSpan, json: bool) -> anyhow::Resul
         return print_text(&format!("No turns in {since}.\n"));
     }
     print_text(&usage.text())
-}
-
-/// The data directory of the running server, which has stored there what it has counted; without a
-/// server the configured one. Says on standard error whose it is.
-async fn data_dir(config: &Config) -> anyhow::Result<PathBuf> {
-    let control = ControlClient::new(config);
-    let address = control.address();
-    let own = &config.server.data_dir;
-    let report = match control.check_health().await {
-        Ok(_) => of_server(&control).await?,
-        Err(ControlError::NotRunning(_) | ControlError::NotRespondent(_)) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let (data_dir, notice) = match report {
-        Some(report) => (
-            report.disk.data_dir.into(),
-            format!("From the server on {address}."),
-        ),
-        None => (
-            own.clone(),
-            format!(
-                "No server runs on {address}; this is from {}.",
-                own.display()
-            ),
-        ),
-    };
-    print_error(&format!("{notice}\n"));
-    Ok(data_dir)
 }
 
 /// The sums of hours by day, the newest first.

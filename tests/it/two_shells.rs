@@ -176,21 +176,38 @@ async fn commands_ask_the_server_which_lacks_a_key_that_this_shell_has() {
     );
 }
 
-/// Promise: `usage` shows what the running server has counted up to now, wherever it stores that,
-/// and says so.
+/// Promise: `usage` and `store` show what the running server has stored and counted up to now,
+/// wherever that is, and say so; `stop` ends it.
 #[kit::test]
-async fn usage_is_that_of_the_server_with_another_data_directory() {
-    let server = Shell::server(false).await;
+async fn what_is_stored_is_that_of_the_server_with_another_data_directory() {
+    let mut server = Shell::server(false).await;
     let address = server.address.to_string();
+    let said = format!("From the server on {address}.\n");
     let shell = Shell::new(false);
     for turns in 1..3 {
         let body = json!({"model": "sandbox-1", "input": "go"});
         server.response(&body).await;
         let (out, err) = shell.succeed(&address, "usage --json").await;
-        assert_eq!(err, format!("From the server on {address}.\n"));
+        assert_eq!(err, said);
         let usage: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(usage["owners"][0]["turns"], turns, "{out}");
     }
+    let folder = server.folder.path().join(".local/share/respondent");
+    let (out, _) = shell.succeed(&address, "store stats --json").await;
+    let stats: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(stats["data_dir"], folder.display().to_string());
+    for line in [
+        "store check",
+        "store backup copy.sqlite",
+        "store export copy.jsonl",
+    ] {
+        let (_, err) = shell.succeed(&address, line).await;
+        assert!(err.ends_with(&said), "{line}: {err}");
+    }
+    shell.succeed(&address, "store purge --yes").await;
+    let (out, _) = shell.succeed(&address, "stop").await;
+    assert_eq!(out, format!("Stopped the server on {address}.\n"));
+    assert!(server.wait_for_exit().await.success());
     let (code, _, err) = shell.run("127.0.0.1:0", "usage").await;
     assert_eq!(code, 1, "{err}");
     assert!(
