@@ -1,5 +1,6 @@
 //! `respondent service`: a unit of systemd or a job of launchd that runs the server from login on.
 
+use std::fmt::Write as _;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -8,8 +9,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::time::{Instant, sleep};
+use tokio::time::{sleep, timeout};
 
+use super::background::INTERVAL;
 use super::background::process_file::{ProcessFile, ServiceManager};
 use super::invocation::shell_word;
 use super::print_text;
@@ -38,9 +40,6 @@ const FOLDERS: [&str; 2] = ["XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
 /// How long the service may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(10);
-
-/// How often it is asked.
-const INTERVAL: Duration = Duration::from_millis(50);
 
 /// What the service of this machine is.
 struct UserService {
@@ -157,15 +156,17 @@ pub async fn install(inputs: &Inputs, config: &Config, dry_run: bool) -> anyhow:
         ServiceManager::Systemd => "systemctl --user restart respondent",
         ServiceManager::Launchd => "respondent service install",
     };
-    let about_keys = format!(
+    let mut about_keys = format!(
         "A service does not have the keys of this shell. Write them into\n  {keys}\none \
          MOONSHOT_API_KEY=sk-... per line, and run:\n  chmod 600 {}\n  {again}\n",
         shell_word(&service.keys.to_string_lossy())
     );
-    let about_keys = match inputs.environment.get(TOKEN_VARIABLE) {
-        Some(_) => format!("{about_keys}The variable {TOKEN_VARIABLE} belongs there, too.\n"),
-        None => about_keys,
-    };
+    if inputs.environment.get(TOKEN_VARIABLE).is_some() {
+        let _ = writeln!(
+            about_keys,
+            "{TOKEN_VARIABLE} of this shell belongs in that file, too."
+        );
+    }
     match run_all(&commands) {
         Ok(()) if answers(&control).await => {
             print_text(&format!("The service was started.\n\n{about_keys}"))
@@ -192,14 +193,12 @@ pub async fn install(inputs: &Inputs, config: &Config, dry_run: bool) -> anyhow:
 
 /// Whether the server answers soon.
 async fn answers(control: &ControlClient) -> bool {
-    let begun = Instant::now();
-    while control.check_health().await.is_err() {
-        if begun.elapsed() > START_LIMIT {
-            return false;
+    let answered = async {
+        while control.check_health().await.is_err() {
+            sleep(INTERVAL).await;
         }
-        sleep(INTERVAL).await;
-    }
-    true
+    };
+    timeout(START_LIMIT, answered).await.is_ok()
 }
 
 /// Whether the server of this data directory is a service.

@@ -181,6 +181,20 @@ impl Drop for OwnerPlace {
     }
 }
 
+/// Which entry of a full list has to go, so that nobody takes away what others have: the position
+/// of the oldest entry of the owner who has most. `owners` are those of the entries, the oldest
+/// first. `None` if there are none.
+pub(crate) fn oldest_of_largest<'o>(
+    mut owners: impl Iterator<Item = &'o str> + Clone,
+) -> Option<usize> {
+    let mut entries = BTreeMap::<&str, usize>::new();
+    for owner in owners.clone() {
+        *entries.entry(owner).or_default() += 1;
+    }
+    let most = entries.values().max()?;
+    owners.position(|owner| entries.get(owner) == Some(most))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,6 @@
 //! What sessions do otherwise on a route because its provider has refused it: the contents that
 //! they leave out, and the changes that are still tried.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +10,7 @@ use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::net::fairness::oldest_of_largest;
 use crate::store::{LearnedRow, Store, StoreError};
 
 /// The most sessions that are remembered, each on one route.
@@ -123,8 +123,7 @@ impl SessionChanges {
     }
 }
 
-/// Inserts a session. Beyond the limit the owners who have most lose the oldest of theirs, so that
-/// nobody takes away what others have.
+/// Inserts a session. Beyond the limit the owner who has most loses the oldest one.
 fn insert(
     by_key: &mut LinkedHashMap<RouteOfSession, ChangedSession>,
     key: RouteOfSession,
@@ -134,13 +133,9 @@ fn insert(
     if by_key.len() <= MAX_SESSIONS {
         return;
     }
-    let mut of_owner: HashMap<&Arc<str>, usize> = HashMap::new();
-    for (owner, ..) in by_key.keys() {
-        *of_owner.entry(owner).or_default() += 1;
-    }
-    let most = of_owner.values().max().copied();
-    let has_most = |(owner, ..): &&RouteOfSession| of_owner.get(owner).copied() == most;
-    if let Some(oldest) = by_key.keys().find(has_most).cloned() {
+    let oldest = oldest_of_largest(by_key.keys().map(|(owner, ..)| &**owner));
+    let oldest = oldest.and_then(|oldest| by_key.keys().nth(oldest).cloned());
+    if let Some(oldest) = oldest {
         by_key.remove(&oldest);
     }
 }

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::net::fairness::oldest_of_largest;
 use crate::store::Store;
 
 mod stored;
@@ -269,7 +270,8 @@ impl LearnedQuirks {
                 patches.remove(oldest.unwrap_or(0));
             }
             if patches.len() >= MAX_PATCHES_OF_MODEL {
-                remove_of_largest(patches);
+                let oldest = oldest_of_largest(patches.iter().map(|old| &*old.owner));
+                patches.remove(oldest.unwrap_or(0));
             }
             patches.push(new);
         }
@@ -404,22 +406,6 @@ impl LearnedQuirks {
     pub(super) fn forget_provider(&self, provider: &str) {
         self.patches.write().retain(|(id, _), _| id != provider);
         self.answers.write().retain(|(id, _), _| id != provider);
-    }
-}
-
-/// Removes the oldest patch of the owner who has most.
-fn remove_of_largest(patches: &mut Vec<LearnedPatch>) {
-    let count = |owner: &str| patches.iter().filter(|it| *it.owner == *owner).count();
-    let largest = patches
-        .iter()
-        .enumerate()
-        .rev()
-        .max_by_key(|(_, it)| count(&it.owner));
-    if let Some((_, largest)) = largest {
-        let owner = Arc::clone(&largest.owner);
-        if let Some(oldest) = patches.iter().position(|it| it.owner == owner) {
-            patches.remove(oldest);
-        }
     }
 }
 

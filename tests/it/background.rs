@@ -315,6 +315,7 @@ esac
         let setup = Setup::new()
             .unnamed()
             .env("PATH", path)
+            .env("RESPONDENT_TOKEN", "local-token-1")
             .env(
                 "XDG_CONFIG_HOME",
                 &home.path().join(".config").display().to_string(),
@@ -353,6 +354,10 @@ esac
     assert!(home.answers(), "it has not been waited for");
     assert!(
         out.contains(&keys) && out.contains("The service was started."),
+        "{out}"
+    );
+    assert!(
+        out.contains("RESPONDENT_TOKEN of this shell belongs in that file, too."),
         "{out}"
     );
     let expected = "--user daemon-reload\n--user enable respondent\n--user restart respondent\n";

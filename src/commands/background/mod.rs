@@ -35,7 +35,7 @@ pub(super) const LOG_FILE_NAME: &str = "server.log";
 const DETACHED: &str = "RESPONDENT_DETACHED";
 
 /// How often the server is checked for an answer or for its end.
-const INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a server may take until it answers: it may run commands that print keys.
 const START_LIMIT: Duration = Duration::from_mins(1);

@@ -117,8 +117,7 @@ impl ProcessFile {
         }
         file.set_len(0)?;
         file.write_all(&serde_json::to_vec(server)?)?;
-        // The file stays open until the process ends, as the listener and the lock of the data
-        // directory do: once its lock is gone, another server can start.
+        // The file stays open until the process ends, because its lock shows that the server runs.
         let _kept_open = file.into_raw_fd();
         Ok(Some(Self { path }))
     }

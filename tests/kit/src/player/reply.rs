@@ -34,7 +34,7 @@ pub(super) async fn write_reply<W: AsyncWrite + Unpin>(
     gate: &Semaphore,
 ) -> io::Result<ReplyEnd> {
     if answer.gated {
-        pass(gate).await;
+        wait_at(gate).await;
     }
     pause(answer.head_delay_ms).await;
     if let Some(body) = &answer.body {
@@ -172,7 +172,7 @@ async fn write_completion<W: AsyncWrite + Unpin>(
     let mut completion = CompletionRenderer::new(dialect, request);
     for step in StepIter::new(&answer.steps) {
         match step {
-            ScriptStep::Gate(_) => pass(gate).await,
+            ScriptStep::Gate(_) => wait_at(gate).await,
             ScriptStep::DelayMs(time) => pause(*time).await,
             ScriptStep::Stall(_) => std::future::pending().await,
             ScriptStep::Cut(cut) => return Ok(cut.end()),
@@ -211,7 +211,7 @@ async fn write_stream<W: AsyncWrite + Unpin>(
             ScriptStep::Gate(_) => {
                 out.put(renderer.render(step).as_bytes()).await?;
                 out.flush().await?;
-                pass(gate).await;
+                wait_at(gate).await;
             }
             ScriptStep::DelayMs(time) => {
                 out.put(renderer.render(step).as_bytes()).await?;
@@ -378,7 +378,7 @@ fn sets_content_length(headers: &BTreeMap<String, String>) -> bool {
 }
 
 /// Waits until a test opens the gate for one reply.
-async fn pass(gate: &Semaphore) {
+async fn wait_at(gate: &Semaphore) {
     if let Ok(permit) = gate.acquire().await {
         permit.forget();
     }
