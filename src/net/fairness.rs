@@ -1,9 +1,11 @@
 //! Fairness between owners: no owner alone takes the last part of what several share.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -193,6 +195,25 @@ pub(crate) fn oldest_of_largest<'o>(
     }
     let most = entries.values().max()?;
     owners.position(|owner| entries.get(owner) == Some(most))
+}
+
+/// Inserts an entry as the newest. If there are more than `most` then, the oldest entry of the
+/// owner who has most goes.
+pub(crate) fn insert_newest<K: Clone + Eq + Hash, V>(
+    entries: &mut LinkedHashMap<K, V>,
+    (key, value): (K, V),
+    most: usize,
+    owner: impl Fn(&K) -> &str + Copy,
+) {
+    entries.insert(key, value);
+    if entries.len() <= most {
+        return;
+    }
+    let oldest = oldest_of_largest(entries.keys().map(owner));
+    let oldest = oldest.and_then(|oldest| entries.keys().nth(oldest).cloned());
+    if let Some(oldest) = oldest {
+        entries.remove(&oldest);
+    }
 }
 
 #[cfg(test)]

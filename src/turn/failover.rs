@@ -138,7 +138,7 @@ struct PlannedTurn {
 }
 
 /// Remembers a quirk patch for the route's model. False if it was known. A limit is logged, because
-/// it changes what all sessions get from the model.
+/// it changes what other sessions get from the model, too.
 pub(super) fn learn_patch(
     shared: &SharedState,
     config: &Config,
@@ -150,7 +150,7 @@ pub(super) fn learn_patch(
     let is_new = learned.learn(route, of, patch, evidence);
     if is_new && is_limit(patch) {
         tracing::warn!(
-            "{} refused a request: {patch}; requests are fitted to this for {} minutes, or until a larger one is answered [{LIMIT_LEARNED}]",
+            "{} refused a request: {patch}; its session is fitted to this, and those that begin within {} minutes, unless a larger request is answered [{LIMIT_LEARNED}]",
             SafeText::new(&redacted_route_name(config, route)),
             LIMIT_LIFETIME.as_secs() / 60,
         );
@@ -200,7 +200,10 @@ impl Failover {
                 })
                 .collect(),
             now,
-            tries_again: shared.patches_of(&ctx.owner, session, now).tries_again,
+            tries_again: shared
+                .memory
+                .last_route(&ctx.owner, [session.into()])
+                .is_none(),
             config: Arc::clone(&history.config),
             shared: Arc::clone(&history.shared),
             owner: Arc::clone(&ctx.owner),
@@ -272,7 +275,8 @@ impl Failover {
         let learned = self.learn_what_helped(attempt);
         let (shared, route) = (&self.shared, &attempt.route);
         let (owner, session) = (&self.owner, &self.session);
-        let memory = &shared.memory;
+        let (memory, quirks) = (&shared.memory, shared.upstreams.learned_quirks());
+        quirks.begin_session(&attempt.unpatched, self.patches_of(&attempt.unpatched));
         memory.put_request(owner, session, &attempt.fingerprint, response_id);
         if let Some(key) = RatioKey::new(owner, session, route) {
             let (params, ratios) = (&attempt.answer_params, shared.upstreams.learned_ratios());

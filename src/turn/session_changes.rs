@@ -10,10 +10,11 @@ use hashlink::LinkedHashMap;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::net::fairness::oldest_of_largest;
+use crate::net::fairness::insert_newest;
 use crate::store::{LearnedRow, Store, StoreError};
 
-/// The most sessions that are remembered, each on one route.
+/// The most sessions that are remembered, each on one route. Beyond it the owner who has most loses
+/// the oldest one.
 const MAX_SESSIONS: usize = 1024;
 
 /// The prefix of the route of a session in the store. The id of the session follows on a line of
@@ -123,21 +124,12 @@ impl SessionChanges {
     }
 }
 
-/// Inserts a session. Beyond the limit the owner who has most loses the oldest one.
 fn insert(
     by_key: &mut LinkedHashMap<RouteOfSession, ChangedSession>,
     key: RouteOfSession,
     changed: ChangedSession,
 ) {
-    by_key.insert(key, changed);
-    if by_key.len() <= MAX_SESSIONS {
-        return;
-    }
-    let oldest = oldest_of_largest(by_key.keys().map(|(owner, ..)| &**owner));
-    let oldest = oldest.and_then(|oldest| by_key.keys().nth(oldest).cloned());
-    if let Some(oldest) = oldest {
-        by_key.remove(&oldest);
-    }
+    insert_newest(by_key, (key, changed), MAX_SESSIONS, |(owner, ..)| owner);
 }
 
 fn key(owner: &Arc<str>, session: &str, route: &str) -> RouteOfSession {

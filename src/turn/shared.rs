@@ -78,7 +78,7 @@ impl SharedState {
         routes: &[Route],
     ) -> TurnState {
         let now = Instant::now();
-        let of = self.patches_of(owner, session, System.unix());
+        let unix = System.unix();
         let mut state = TurnState {
             moved_to: self.memory.moved_to(owner, session),
             failed_requests: self.memory.failed_requests(owner, session, prompt),
@@ -97,6 +97,7 @@ impl SharedState {
             }
             let (provider, model) = (&route.provider.id, &route.upstream_model);
             let learned = self.upstreams.learned_quirks();
+            let of = self.patches_of(owner, session, route, unix);
             let patches = learned.patches(route, of);
             let tried_again = learned.tried_again(route, of);
             let answered = learned.largest_answer(provider, model);
@@ -134,18 +135,23 @@ impl SharedState {
         state
     }
 
-    /// Which learned patches a turn gets. One that begins a session does without old ones, to see
-    /// whether they are still needed; others do not, so that their prompt keeps its beginning.
+    /// Which learned patches a turn gets on a route. One that begins a session does without old
+    /// ones, to see whether they are still needed, and has the limits of the model; others do not,
+    /// so that their prompt keeps its beginning.
     pub(super) fn patches_of<'o>(
         &self,
         owner: &'o Arc<str>,
-        session: &str,
+        session: &'o str,
+        route: &Route,
         now: u64,
     ) -> PatchesOf<'o> {
+        let last = self.memory.last_route(owner, [session.into()]);
         PatchesOf {
             owner,
+            session: Some(session),
+            begins: last.as_ref().is_none_or(|last| *last != route.full_name()),
             now,
-            tries_again: self.memory.last_route(owner, [session.into()]).is_none(),
+            tries_again: last.is_none(),
         }
     }
 

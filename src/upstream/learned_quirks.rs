@@ -6,8 +6,8 @@
 //! was refused alone, so that nobody can teach others to do without it.
 //!
 //! A refusal can be wrong, or quote a text from elsewhere. A patch that names a limit could make a
-//! model useless for every session, so limits are believed within bounds only and for a time; see
-//! [`LearnedQuirks::believes`].
+//! model useless for every session, so limits are believed within bounds only, see
+//! [`LearnedQuirks::believes`], and hold for a time; only the session that was refused keeps them.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use adapters::quirk_patch::{ModelPatch, QuirkPatch, SharedPatch};
 use adapters::refusal::change::{Change, ChangeScope};
 use adapters::wire;
 use hashlink::LinkedHashMap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use registry::{Route, Window, WindowSource};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -26,7 +26,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::net::fairness::oldest_of_largest;
 use crate::store::Store;
+use session_limits::SessionLimits;
 
+mod session_limits;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -45,8 +47,9 @@ const MAX_EVIDENCE: usize = 300;
 /// A patch that was learned longer ago is left out of a turn that begins a session, to see whether
 /// it is still needed.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_hours(7 * 24);
-/// How long a learned window or output limit is used. A limit that still holds is learned again
-/// by the next refusal; one that was wrong, or was raised, goes away by itself.
+/// How long sessions that begin are given a limit for which another one was refused. One that still
+/// holds is learned again by the next refusal; one that was wrong, or was raised, goes away by
+/// itself.
 pub const LIMIT_LIFETIME: Duration = Duration::from_hours(1);
 /// A limit below this part of the listed one is not believed. Providers do serve models with
 /// less than they were listed with, but rarely with less than a quarter.
@@ -58,6 +61,8 @@ const MIN_PART_OF_LISTED: u64 = 4;
 pub struct LearnedQuirks {
     patches: RwLock<LinkedHashMap<ModelKey, Vec<LearnedPatch>>>,
     answers: RwLock<LinkedHashMap<ModelKey, LargestAnswer>>,
+    /// The one whose limits were not changed for the longest time first.
+    sessions: Mutex<SessionLimits>,
     store: OnceLock<Arc<Store>>,
 }
 
@@ -71,6 +76,8 @@ pub struct LearnedPatch {
     pub patch: QuirkPatch,
     /// The owner for whom it holds; empty if it holds for all.
     pub owner: Arc<str>,
+    /// The owner whose request was refused; empty if an earlier process learned it.
+    refused: Arc<str>,
     /// The refusal that it has answered, cut.
     pub evidence: Arc<str>,
     /// When it was learned, in seconds since 1970.
@@ -86,6 +93,11 @@ pub struct LearnedPatch {
 pub struct PatchesOf<'a> {
     /// The owner.
     pub owner: &'a str,
+    /// The session whose limits are asked for; `None` for those of the model.
+    pub session: Option<&'a str>,
+    /// Its last request, if it is remembered, was to another route. Then it has the limits of the
+    /// model, unless it had some before.
+    pub begins: bool,
     /// The time, in seconds since 1970.
     pub now: u64,
     /// Those that were learned more than a week ago are left out.
@@ -97,6 +109,8 @@ impl<'a> PatchesOf<'a> {
     pub fn owner(owner: &'a str) -> Self {
         Self {
             owner,
+            session: None,
+            begins: false,
             now: 0,
             tries_again: false,
         }
@@ -234,6 +248,7 @@ impl LearnedQuirks {
         let new = LearnedPatch {
             patch,
             owner: owner.into(),
+            refused: of.owner.into(),
             evidence: evidence
                 .chars()
                 .take(MAX_EVIDENCE)
@@ -273,9 +288,13 @@ impl LearnedQuirks {
                 let oldest = oldest_of_largest(patches.iter().map(|old| &*old.owner));
                 patches.remove(oldest.unwrap_or(0));
             }
-            patches.push(new);
+            patches.push(new.clone());
         }
         self.store_patches(&key, owner, patches);
+        drop(known);
+        if is_limit(patch) {
+            self.learn_limit(route, of, &new);
+        }
         !is_known
     }
 
@@ -363,9 +382,13 @@ impl LearnedQuirks {
         })
     }
 
-    /// The patches of a model, in the order in which they were learned.
+    /// The patches of a model, in the order in which they were learned, and then the limits.
     pub fn patches(&self, route: &Route, of: PatchesOf<'_>) -> Vec<QuirkPatch> {
-        self.patches_where(route, of, |learned| !learned.is_tried_again(of))
+        let mut patches = self.patches_where(route, of, |learned| {
+            !is_limit(learned.patch) && !learned.is_tried_again(of)
+        });
+        patches.extend(self.limits(route, of));
+        patches
     }
 
     /// The patches of a model that are left out to see whether they are still needed.
@@ -406,6 +429,7 @@ impl LearnedQuirks {
     pub(super) fn forget_provider(&self, provider: &str) {
         self.patches.write().retain(|(id, _), _| id != provider);
         self.answers.write().retain(|(id, _), _| id != provider);
+        self.forget_limits(provider);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Refusals of real servers, each with the rule that it stands for (`fixtures/refusals`): the proxy
 //! finds the change of its request that the server wants.
 mod lab;
+mod minimal;
 mod others;
 mod property;
 mod sessions;

@@ -32,9 +32,9 @@ const ENVELOPE: [&str; 16] = [
     "loc", "object", "title", "metadata", "name", "reason",
 ];
 
-/// The texts of a reply, in their order: the strings in it, the names of its members but for those
-/// of every error, and locations as paths. `message` is what the reply says for people; it is the
-/// text of a reply that is no JSON.
+/// The texts of a reply, in their order: the strings in it but for numbers, such as codes of
+/// errors; the names of its members but for those of every error; and locations as paths. `message`
+/// is what the reply says for people; it is the text of a reply that is no JSON.
 pub(super) fn of_reply(reply: &str, message: &str) -> String {
     let mut out = String::new();
     match serde_json::from_str::<Value>(reply) {
@@ -90,6 +90,8 @@ fn collect(value: &Value, depth: u8, out: &mut String) {
         }
         Value::String(text) => match serde_json::from_str::<Value>(text) {
             Ok(inside @ (Value::Object(_) | Value::Array(_))) => collect(&inside, depth, out),
+            // It would be taken for a limit.
+            Ok(Value::Number(_)) => {}
             Ok(_) | Err(_) => push(text, out),
         },
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -104,4 +106,15 @@ fn is_place(step: &Value) -> bool {
 fn step(step: &Value) -> String {
     step.as_str()
         .map_or_else(|| step.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_reply;
+
+    #[test]
+    fn a_code_is_no_number_that_a_refusal_names() {
+        let reply = r#"{"error": {"code": "1210", "message": "max_tokens: 4096"}}"#;
+        assert_eq!(of_reply(reply, ""), "max_tokens: 4096");
+    }
 }

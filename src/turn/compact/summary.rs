@@ -12,7 +12,7 @@ use adapters::item_text::message_text;
 use adapters::plan::{self, Bounds};
 use adapters::purpose::{Purpose, SummaryMode};
 use adapters::turn::Turn;
-use registry::WindowSource;
+use registry::{Route, WindowSource};
 
 use super::artifacts::store_outputs;
 use super::trigger::CompactionTrigger;
@@ -110,7 +110,7 @@ impl Summarizer<'_> {
                         // The engine forgets a patch that did not change this request. The next
                         // request is another one, which it may change.
                         let RoutedHistory { shared, config, .. } = self.history;
-                        let of = self.patches_of(answer.ctx);
+                        let of = self.patches_of(answer.ctx, &route);
                         learn_patch(shared, config, &route, of, (patch, &fault.message));
                     }
                     if !a_smaller_request_may_succeed(fault.kind) {
@@ -227,12 +227,13 @@ impl Summarizer<'_> {
             || tokens.saturating_add(window.output_allowance()) <= window.tokens
     }
 
-    /// Whose learned patches the turn gets.
-    fn patches_of<'c>(&self, ctx: &'c TurnContext) -> PatchesOf<'c> {
+    /// Whose learned patches the turn gets on a route.
+    fn patches_of<'c>(&'c self, ctx: &'c TurnContext, route: &Route) -> PatchesOf<'c> {
         let RoutedHistory {
             shared, session, ..
         } = self.history;
-        shared.patches_of(&ctx.owner, &session.id, ctx.environment.clock.unix())
+        let now = ctx.environment.clock.unix();
+        shared.patches_of(&ctx.owner, &session.id, route, now)
     }
 
     /// The bounds of the first choice, with the quirk patches learned about it.
@@ -246,7 +247,8 @@ impl Summarizer<'_> {
             Some(route) => {
                 let mut route = route.clone();
                 let learned = history.shared.upstreams.learned_quirks();
-                learned.apply(&mut route, self.patches_of(ctx));
+                let of = self.patches_of(ctx, &route);
+                learned.apply(&mut route, of);
                 Bounds::for_model(&route.model, outputs, retention)
             }
             None => Bounds {

@@ -5,6 +5,7 @@ use adapters::fault::Fault;
 use adapters::provider_error;
 use adapters::quirk_patch::QuirkPatch;
 use adapters::refusal::change::{Change, ChangeScope};
+use registry::Route;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Failover, PreparedAttempt, learn_patch};
@@ -13,12 +14,12 @@ use crate::turn::session_changes::ChangedSession;
 use crate::upstream::{PatchesOf, is_limit};
 
 impl Failover {
-    /// Whose learned patches this turn gets.
-    pub(super) fn patches_of(&self) -> PatchesOf<'_> {
+    /// Whose learned patches this turn gets on a route.
+    pub(super) fn patches_of(&self, route: &Route) -> PatchesOf<'_> {
+        let (shared, owner) = (&self.shared, &self.owner);
         PatchesOf {
-            owner: &self.owner,
-            now: self.now,
             tries_again: self.tries_again,
+            ..shared.patches_of(owner, &self.session, route, self.now)
         }
     }
 
@@ -55,7 +56,7 @@ impl Failover {
         let mut experiments = std::mem::take(&mut changed.experiments);
         if let Some(Change::Quirk(patch)) = experiments.undo_useless(&refusal) {
             let learned = self.shared.upstreams.learned_quirks();
-            learned.unlearn(route, self.patches_of(), patch);
+            learned.unlearn(route, self.patches_of(route), patch);
         }
         let mut encoded = None;
         let change = may_send.then(|| {
@@ -111,7 +112,8 @@ impl Failover {
             self.learn(attempt, patch, "its answers");
         } else {
             let learned = self.shared.upstreams.learned_quirks();
-            learned.unlearn(&attempt.unpatched, self.patches_of(), patch);
+            let route = &attempt.unpatched;
+            learned.unlearn(route, self.patches_of(route), patch);
         }
     }
 
@@ -129,19 +131,15 @@ impl Failover {
     fn learn(&self, attempt: &PreparedAttempt, patch: QuirkPatch, evidence: &str) {
         let learned = (patch, evidence);
         let (shared, config) = (&self.shared, &self.config);
-        learn_patch(
-            shared,
-            config,
-            &attempt.unpatched,
-            self.patches_of(),
-            learned,
-        );
+        let route = &attempt.unpatched;
+        learn_patch(shared, config, route, self.patches_of(route), learned);
     }
 
     /// Remembers the changes with which the attempt was answered, and forgets those without which
     /// it was although they were thought to be needed. Returns the number of the former.
     pub(super) fn learn_what_helped(&mut self, attempt: &PreparedAttempt) -> usize {
-        let name = attempt.unpatched.full_name();
+        let route = &attempt.unpatched;
+        let name = route.full_name();
         let mut changed = self.changed.get(&name).cloned().unwrap_or_default();
         let trials = changed.experiments.succeed();
         for trial in &trials {
@@ -149,8 +147,8 @@ impl Failover {
                 // A limit that no known phrase states holds for its owner alone.
                 Change::Quirk(patch) if is_limit(*patch) => {
                     let learned = self.shared.upstreams.learned_quirks();
-                    let (of, of_owner) = (self.patches_of(), (*patch, ChangeScope::Owner));
-                    learned.learn_for(&attempt.unpatched, of, of_owner, trial.evidence());
+                    let (of, of_owner) = (self.patches_of(route), (*patch, ChangeScope::Owner));
+                    learned.learn_for(route, of, of_owner, trial.evidence());
                 }
                 Change::Quirk(patch) => self.learn(attempt, *patch, trial.evidence()),
                 Change::Content(change) => changed.left_out.add(change),
@@ -162,7 +160,7 @@ impl Failover {
         if self.tries_again {
             let learned = self.shared.upstreams.learned_quirks();
             for patch in &attempt.tried_again {
-                learned.unlearn(&attempt.unpatched, self.patches_of(), *patch);
+                learned.unlearn(route, self.patches_of(route), *patch);
             }
         }
         trials.len()

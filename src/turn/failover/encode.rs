@@ -125,7 +125,9 @@ impl Failover {
     /// another one than this.
     fn tried_again(&self, turn: &Turn<'_>, route: &Route, body: &[u8]) -> Vec<QuirkPatch> {
         let learned = self.shared.upstreams.learned_quirks();
-        let old = learned.tried_again(route, self.patches_of()).into_iter();
+        let old = learned
+            .tried_again(route, self.patches_of(route))
+            .into_iter();
         let is_needless = |patch: &QuirkPatch| {
             let planned = self.plan_with(turn, route, Some(*patch));
             let with = planned.encode(turn);
@@ -153,7 +155,8 @@ impl Failover {
             Arc::make_mut(&mut route.model).learned_bytes_per_token = ratio;
         }
         let learned = shared.upstreams.learned_quirks();
-        learned.apply(&mut route, self.patches_of());
+        let of = self.patches_of(&route);
+        learned.apply(&mut route, of);
         let unchanged = ChangedSession::default();
         let changed = self.changed.get(&route.full_name());
         let ChangedSession {

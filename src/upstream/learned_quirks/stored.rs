@@ -1,4 +1,5 @@
-//! What was learned, in the store: one row for each owner and model.
+//! What was learned, in the store: one row for each owner and model, and for each session with
+//! limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ impl LearnedQuirks {
         let mut known = self.patches.write();
         for row in rows {
             let Some((provider, model)) = model_of(&row.subject) else {
+                self.read_limits(&row);
                 continue;
             };
             let patches: Vec<StoredPatch> = serde_json::from_str(&row.changes).unwrap_or_default();
@@ -39,6 +41,7 @@ impl LearnedQuirks {
             let patches = patches.into_iter().map(|stored| LearnedPatch {
                 patch: stored.patch,
                 owner: Arc::clone(&owner),
+                refused: Arc::default(),
                 evidence: stored.evidence,
                 learned: stored.learned,
                 settings: stored.settings,
@@ -51,8 +54,8 @@ impl LearnedQuirks {
         }
     }
 
-    /// Stores the patches of a model that an owner has, in the background. Limits are not stored:
-    /// they are learned again.
+    /// Stores the patches of a model that an owner has, in the background. Its limits are not
+    /// stored: sessions have their own, and others learn them again.
     pub(super) fn store_patches(&self, key: &ModelKey, owner: &str, patches: &[LearnedPatch]) {
         let Some(store) = self.store.get() else {
             return;

@@ -11,6 +11,8 @@ const SAID: &str = "no";
 
 const LOCAL: PatchesOf<'static> = PatchesOf {
     owner: "local",
+    session: None,
+    begins: false,
     now: 1_000_000,
     tries_again: false,
 };
@@ -221,6 +223,133 @@ async fn a_limit_is_forgotten_after_an_hour() {
         (patched.model.window, patched.model.sampling),
         (None, false)
     );
+}
+
+/// A session that this process knows.
+fn session(id: &str) -> PatchesOf<'_> {
+    PatchesOf {
+        session: Some(id),
+        ..LOCAL
+    }
+}
+
+/// The same session when it begins.
+fn beginning(id: &str) -> PatchesOf<'_> {
+    PatchesOf {
+        begins: true,
+        ..session(id)
+    }
+}
+
+/// Promise: A session keeps the limits with which it began and those for which its own requests
+/// were refused. A refusal of another session changes nothing for it.
+#[tokio::test(start_paused = true)]
+async fn a_session_keeps_its_limits() {
+    let learned = LearnedQuirks::default();
+    let window = |tokens| QuirkPatch::from(ModelPatch::Window(tokens));
+    let limits = |of| learned.patches(&route("a"), of);
+    learned.begin_session(&route("a"), beginning("earlier"));
+    learned.learn(&route("a"), session("refused"), window(8_192), SAID);
+    assert_eq!(limits(session("earlier")), []);
+    assert_eq!(limits(session("refused")), [window(8_192)]);
+    assert_eq!(limits(beginning("later")), [window(8_192)]);
+    learned.begin_session(&route("a"), beginning("later"));
+    let of_another_model = learned.patches(&route("b"), session("later"));
+    assert_eq!(of_another_model, []);
+
+    // The later session is refused again.
+    learned.learn(&route("a"), session("later"), window(4_096), SAID);
+    assert_eq!(limits(session("later")), [window(4_096)]);
+    assert_eq!(limits(session("refused")), [window(8_192)]);
+    tokio::time::advance(LIMIT_LIFETIME).await;
+    assert_eq!(limits(beginning("last")), [], "of the model");
+    assert_eq!(limits(session("later")), [window(4_096)]);
+    // It goes on after a restart of its client, or comes back from another model.
+    assert_eq!(limits(beginning("later")), [window(4_096)]);
+
+    let in_a_week = PatchesOf {
+        now: LOCAL.now + TRIED_AGAIN_AFTER.as_secs() + 1,
+        ..session("later")
+    };
+    assert_eq!(limits(in_a_week), []);
+    learned.record_answer("lab", "a", usage(5_000, 1));
+    assert_eq!(limits(session("later")), [], "the model has taken more");
+    assert_eq!(limits(session("refused")), [window(8_192)]);
+    learned.forget_provider("lab");
+    assert_eq!(limits(session("refused")), []);
+}
+
+/// Promise: A session has a limit for which another owner was refused no longer than an hour.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_another_owner_ends_after_an_hour() {
+    let learned = LearnedQuirks::default();
+    let window = QuirkPatch::from(ModelPatch::Window(8_192));
+    let hostile = PatchesOf {
+        owner: "hostile",
+        ..session("s")
+    };
+    learned.learn(&route("a"), hostile, window, SAID);
+    learned.begin_session(&route("a"), beginning("s"));
+    assert_eq!(learned.patches(&route("a"), session("s")), [window]);
+    tokio::time::advance(LIMIT_LIFETIME).await;
+    assert_eq!(learned.patches(&route("a"), session("s")), []);
+    assert_eq!(learned.patches(&route("a"), hostile), [window]);
+}
+
+/// Promise: The limits of a session outlive the process, until the settings of the provider
+/// change; a limit for which another owner was refused does not.
+#[tokio::test]
+async fn limits_of_sessions_outlive_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Arc::new(Store::open(&DataDir::new(folder.path()), 0).unwrap());
+    let other = PatchesOf {
+        owner: "other",
+        ..session("s")
+    };
+    let window = QuirkPatch::from(ModelPatch::Window(8_192));
+    let output = QuirkPatch::from(ModelPatch::MaxOutput(300));
+    {
+        let (learned, store) = (LearnedQuirks::default(), open());
+        learned.keep_in(&store).await.unwrap();
+        learned.learn(&route("vendor/a"), session("s"), window, SAID);
+        learned.learn(&route("vendor/a"), other, output, SAID);
+        learned.begin_session(&route("vendor/a"), beginning("t"));
+        let held = learned.patches(&route("vendor/a"), session("t"));
+        assert_eq!(held, [window, output]);
+    }
+    let learned = LearnedQuirks::default();
+    learned.keep_in(&open()).await.unwrap();
+    for (of, limit) in [
+        (session("s"), window),
+        (session("t"), window),
+        (other, output),
+    ] {
+        assert_eq!(learned.patches(&route("vendor/a"), of), [limit]);
+    }
+    assert_eq!(learned.patches(&route("vendor/a"), beginning("u")), []);
+    let mut moved = route("vendor/a");
+    Arc::make_mut(&mut moved.provider).base_url.push_str("/v2");
+    assert_eq!(learned.patches(&moved, session("s")), []);
+}
+
+#[test]
+fn sessions_with_limits_are_bounded_and_fair() {
+    let learned = LearnedQuirks::default();
+    let window = QuirkPatch::from(ModelPatch::Window(8_192));
+    let other = PatchesOf {
+        owner: "other",
+        ..session("only")
+    };
+    learned.learn(&route("a"), other, window, SAID);
+    let ids: Vec<String> = (0..=session_limits::MAX_SESSIONS)
+        .map(|number| number.to_string())
+        .collect();
+    for id in &ids {
+        learned.learn(&route("a"), session(id), window, SAID);
+    }
+    let has = |of| !learned.patches(&route("a"), of).is_empty();
+    assert!(has(other) && has(session("1024")) && !has(session("0")));
+    assert_eq!(learned.sessions.lock().len(), session_limits::MAX_SESSIONS);
 }
 
 #[test]

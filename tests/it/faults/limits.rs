@@ -23,6 +23,8 @@ struct WrongLimit {
 
 const SMALL_WINDOW: &str = "Invalid request. The log says: This model's maximum context length is 3000 tokens. However, your messages resulted in 5000 tokens.";
 const SMALL_OUTPUT: &str = "max_tokens must be less than or equal to 300, the maximum value for max_tokens is less than the context_window for this model";
+const OVERFLOW: &str =
+    "This model's maximum context length is 8192 tokens. However, you requested 9010 tokens.";
 const KNOWN_BETTER: &str = "because the model has answered more, or is listed with far more";
 const LISTED: &str = "models = [{ id = \"m\", window = 200000, max_output = 8000 }]";
 
@@ -124,9 +126,9 @@ fn with_long_output() -> Value {
 }
 
 /// Promise: A window or an output limit that a refusal names is a warning in the log and holds for
-/// an hour, or until the model answers more. It is not believed, which is a warning too, if the
-/// refusal quotes it from the request, if the model has answered more already, or if it is less
-/// than a quarter of the listed one.
+/// the sessions that begin within an hour, or until the model answers more. It is not believed,
+/// which is a warning too, if the refusal quotes it from the request, if the model has answered
+/// more already, or if it is less than a quarter of the listed one.
 #[test]
 fn a_wrong_limit_is_not_believed() {
     let cases = PlayerWire::ALL.into_iter().flat_map(|wire| {
@@ -168,10 +170,8 @@ async fn is_not_believed(wire: PlayerWire, case: &'static WrongLimit) {
 
 #[kit::test(on_each_wire)]
 async fn a_larger_answer_refutes_a_learned_window(wire: PlayerWire) {
-    let overflow =
-        "This model's maximum context length is 8192 tokens. However, you requested 9010 tokens.";
     let answers = vec![
-        refusal(":9000", overflow),
+        refusal(":9000", OVERFLOW),
         counted((10, 5)),
         counted((8_193, 5)),
     ];
@@ -192,4 +192,47 @@ async fn a_larger_answer_refutes_a_learned_window(wire: PlayerWire) {
     assert_eq!(listed_window().await, 8_192);
     proxy.stream(&super::body()).await;
     assert_eq!(listed_window().await, 131_072);
+}
+
+/// Promise: A session keeps the limits for which it was refused and those with which it began, also
+/// after a restart. A refusal of another session does not change its prompt.
+#[kit::test(on_each_wire)]
+async fn a_session_keeps_its_limits(wire: PlayerWire) {
+    let usual = ScriptedAnswer {
+        repeat: true,
+        ..counted((10, 5))
+    };
+    let player = player_with(wire, vec![refusal(":9000", OVERFLOW), usual]).await;
+    let setup = Setup::new().provider("models = [{ id = \"m\" }]");
+    let mut proxy = Proxy::start_with(&player, setup.clone()).await;
+    let turn = async |proxy: &Proxy, session: &str, mut body: Value| {
+        body["prompt_cache_key"] = json!(session);
+        let before = player.requests().len();
+        proxy.stream(&body).await;
+        let mut sent = player.requests();
+        let requests = sent.len() - before;
+        (requests, sent.pop().unwrap().body)
+    };
+    let is_whole = async |proxy: &Proxy, session: &str| {
+        let (requests, body) = turn(proxy, session, with_long_output()).await;
+        assert_eq!(requests, 1, "{session}");
+        body.contains("line 250 of the output")
+    };
+    let mut long_answer = super::body();
+    long_answer["max_output_tokens"] = json!(9000);
+
+    assert!(is_whole(&proxy, "earlier").await);
+    let (requests, _) = turn(&proxy, "refused", long_answer.clone()).await;
+    assert_eq!(requests, 2);
+    assert!(is_whole(&proxy, "earlier").await);
+    assert!(!is_whole(&proxy, "later").await);
+
+    proxy.terminate();
+    assert!(proxy.wait_for_exit().await.success());
+    let next = Proxy::start_in_folder(proxy.folder, &setup.wire_of(&player)).await;
+    let (requests, _) = turn(&next, "refused", long_answer).await;
+    assert_eq!(requests, 1, "it is not refused again");
+    for (session, expected) in [("earlier", true), ("later", false), ("last", true)] {
+        assert_eq!(is_whole(&next, session).await, expected, "{session}");
+    }
 }

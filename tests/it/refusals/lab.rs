@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kit::player::{Player, PlayerScript, PlayerWire, RecordedRequest, ScriptStep, ScriptedAnswer};
+use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
 use crate::proxy::{Proxy, Reply, Setup, streaming};
@@ -96,13 +97,14 @@ impl LabServer {
 
 /// The servers, and the proxy.
 pub struct Lab {
+    setup: Setup,
     proxy: Proxy,
     players: BTreeMap<String, Player>,
 }
 
 impl Lab {
     pub async fn start(servers: impl IntoIterator<Item = LabServer>) -> Self {
-        let (mut setup, mut players) = (Setup::new(), BTreeMap::new());
+        let (mut setup, mut players) = (usual_setup(), BTreeMap::new());
         for server in servers {
             let player = server.player().await;
             setup = setup.tables(&server.table(&player.base_url()));
@@ -110,7 +112,8 @@ impl Lab {
             assert!(other.is_none(), "two are named {}", server.name);
         }
         Self {
-            proxy: start(setup).await,
+            proxy: start(setup.clone()).await,
+            setup,
             players,
         }
     }
@@ -120,10 +123,24 @@ impl Lab {
         let tables = servers
             .iter()
             .map(|server| server.table(&player.base_url()));
-        let setup = tables.fold(Setup::new(), |setup, table| setup.tables(&table));
+        let setup = tables.fold(usual_setup(), |setup, table| setup.tables(&table));
         Self {
-            proxy: start(setup).await,
+            proxy: start(setup.clone()).await,
+            setup,
             players: BTreeMap::new(),
+        }
+    }
+
+    /// Ends the proxy, has its database changed and starts it again.
+    pub async fn restart(mut self, change: impl FnOnce(&Connection)) -> Self {
+        self.proxy.terminate();
+        assert!(self.proxy.wait_for_exit().await.success());
+        let folder = self.proxy.folder;
+        let database = folder.path().join("data/artifacts/artifacts.db");
+        change(&Connection::open(database).unwrap());
+        Self {
+            proxy: Proxy::start_in_folder(folder, &self.setup).await,
+            ..self
         }
     }
 
@@ -179,6 +196,10 @@ impl Lab {
         }
         told
     }
+}
+
+fn usual_setup() -> Setup {
+    Setup::new().server("data_dir = \"data\"")
 }
 
 async fn start(setup: Setup) -> Proxy {

@@ -22,6 +22,9 @@ const SERVERS: u32 = 128;
 /// How many more are tried to find the smallest one that breaks a limit.
 const MAX_SHRINKS: u32 = 200;
 
+/// How many servers there is room for.
+pub const MODELS: u32 = SERVERS + MAX_SHRINKS;
+
 /// The most that a server refuses.
 const MAX_RULES: usize = 5;
 
@@ -36,17 +39,17 @@ const MAX_TURNS: usize = 5;
 
 /// A server: its rules, and the replies so far.
 #[derive(Clone, Debug, Default)]
-struct DrawnServer {
-    wire: &'static str,
-    refusals: Vec<ScriptedRefusal>,
+pub struct DrawnServer {
+    pub wire: &'static str,
+    pub refusals: Vec<ScriptedRefusal>,
     /// What was refused, and nothing for an answer.
-    replies: Vec<Option<ScriptedAnswer>>,
+    pub replies: Vec<Option<ScriptedAnswer>>,
 }
 
 /// The servers by the names of their models.
-type DrawnServers = Arc<Mutex<HashMap<String, DrawnServer>>>;
+pub type DrawnServers = Arc<Mutex<HashMap<String, DrawnServer>>>;
 
-fn any_server() -> impl Strategy<Value = DrawnServer> {
+pub fn any_server() -> impl Strategy<Value = DrawnServer> {
     let pool: Value = serde_json::from_str(POOL).unwrap();
     let drawn = (any::<bool>(), vec(any::<[Index; 3]>(), 0..=MAX_RULES));
     drawn.prop_map(move |(is_responses, draws)| {
@@ -89,26 +92,7 @@ fn answer(servers: &DrawnServers, request: &PlayerRequest) -> ScriptedAnswer {
 /// repeated.
 #[kit::test]
 async fn any_refusals_are_healed_or_told_within_the_limits() {
-    let servers = DrawnServers::default();
-    let served = Arc::clone(&servers);
-    let player = Player::serve(
-        Vec::new(),
-        Box::new(move |request| answer(&served, request)),
-    );
-    let player = player.await.unwrap();
-    let lab = PlayerWire::ALL.map(|wire| {
-        let name = wire.name().to_owned();
-        let models = (0..SERVERS + MAX_SHRINKS)
-            .map(|number| format!("m{number}"))
-            .collect();
-        LabServer {
-            name,
-            wire,
-            models,
-            ..LabServer::default()
-        }
-    });
-    let lab = Lab::start_for(&lab, &player).await;
+    let (servers, _player, lab) = start().await;
     let handle = Handle::current();
     let property = |server: DrawnServer| {
         let turns = keeps_limits(&lab, &servers, server);
@@ -123,8 +107,31 @@ async fn any_refusals_are_healed_or_told_within_the_limits() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// Room for drawn servers, a player that plays them, and a proxy in front of it.
+pub async fn start() -> (DrawnServers, Player, Lab) {
+    let servers = DrawnServers::default();
+    let served = Arc::clone(&servers);
+    let player = Player::serve(
+        Vec::new(),
+        Box::new(move |request| answer(&served, request)),
+    );
+    let player = player.await.unwrap();
+    let lab = PlayerWire::ALL.map(|wire| {
+        let name = wire.name().to_owned();
+        let models = (0..MODELS).map(|number| format!("m{number}")).collect();
+        LabServer {
+            name,
+            wire,
+            models,
+            ..LabServer::default()
+        }
+    });
+    let lab = Lab::start_for(&lab, &player).await;
+    (servers, player, lab)
+}
+
 /// Repeats a turn until it is answered, at most so many times.
-async fn keeps_limits(
+pub async fn keeps_limits(
     lab: &Lab,
     servers: &DrawnServers,
     server: DrawnServer,
