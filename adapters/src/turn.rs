@@ -306,6 +306,12 @@ pub enum ItemKind {
 }
 
 impl Turn<'_> {
+    /// Whether it has a history: something that a model has said.
+    pub fn goes_on(&self) -> bool {
+        let is_of_model = |item: &Item<'_>| item.kind.is_call() || item.role() == "assistant";
+        self.items.iter().any(is_of_model)
+    }
+
     /// The call ids of the history, those of items of an unknown type included. A new call must
     /// not reuse one of them.
     pub fn call_ids(&self) -> HashSet<String> {

@@ -445,20 +445,15 @@ impl Registry {
 
     fn hint(&self, requested: &str, suggestions: &[String]) -> Option<String> {
         let prefix = requested.split_once('/').map(|(prefix, _)| prefix);
-        let is_configured = |id: &str| self.off.iter().any(|provider| provider.id == id);
         let disabled = prefix
-            .filter(|prefix| builtin::is_builtin(prefix) || is_configured(prefix))
+            .filter(|prefix| builtin::is_builtin(prefix))
             .or_else(|| builtin::provider_listing(requested))
             .filter(|id| self.provider(id).is_none());
-        let remedy = |id: &str| match builtin::key_env(id).first() {
-            _ if is_configured(id) => {
-                format!("[providers.{id}] in the configuration disables it or has no key for it")
-            }
-            Some(variable) => format!("set {variable} or configure it"),
-            None => format!("add [providers.{id}] to the configuration"),
-        };
         if let Some(id) = disabled {
-            let remedy = remedy(id);
+            let remedy = match builtin::key_env(id).first() {
+                Some(variable) => format!("set {variable} or configure it"),
+                None => "configure it".to_owned(),
+            };
             return Some(format!(" The provider '{id}' is off: {remedy}."));
         }
         if !suggestions.is_empty() {
@@ -477,7 +472,10 @@ impl Registry {
         if prefix.is_none_or(is_off)
             && let Some((id, model)) = builtin::nearest_model(requested, is_off)
         {
-            let remedy = remedy(id);
+            let remedy = match builtin::key_env(id).first() {
+                Some(variable) => format!("set {variable}"),
+                None => format!("add [providers.{id}] to the configuration"),
+            };
             return Some(format!(
                 " Did you mean {model}? Its provider {id} is off: {remedy}."
             ));

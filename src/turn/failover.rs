@@ -19,7 +19,7 @@ use adapters::responses::assembler::AnswerParams;
 use adapters::responses::prompt_cache::{PromptCacheDiagnostics, RemovedReasoning};
 use adapters::responses::request::TurnSource;
 use adapters::token_count;
-use adapters::turn::{Item, Turn};
+use adapters::turn::Turn;
 use registry::Route;
 use tokio::time::Instant;
 
@@ -80,6 +80,8 @@ pub(super) struct Failover {
     now: u64,
     /// Old patches are left out, see [`PatchesOf::tries_again`].
     tries_again: bool,
+    /// The turn has a history.
+    goes_on: bool,
     /// Hashes of the bodies that were refused in this round.
     refused: HashSet<u64>,
 }
@@ -97,6 +99,8 @@ pub(super) struct PreparedAttempt {
     pub(super) route: Route,
     /// The route without them.
     pub(super) unpatched: Route,
+    /// Those of the patches that are limits.
+    pub(super) limits: Vec<QuirkPatch>,
     /// Old patches that would change the request and are left out of it.
     pub(super) tried_again: Vec<QuirkPatch>,
     pub(super) upstream: Arc<Upstream>,
@@ -127,6 +131,8 @@ pub(super) struct PreparedAttempt {
 struct PlannedTurn {
     /// The route, with the learned quirk patches applied.
     route: Route,
+    /// Those of the patches that are limits.
+    limits: Vec<QuirkPatch>,
     /// The contents that are left out.
     left_out: LeftOut,
     /// The reasoning state that the provider wants back: blobs by call id.
@@ -150,7 +156,7 @@ pub(super) fn learn_patch(
     let is_new = learned.learn(route, of, patch, evidence);
     if is_new && is_limit(patch) {
         tracing::warn!(
-            "{} refused a request: {patch}; its session is fitted to this, and those that begin within {} minutes, unless a larger request is answered [{LIMIT_LEARNED}]",
+            "{} refused a request: {patch}; this session, and those that begin within {} minutes, are fitted to it until an answer shows that the model does more [{LIMIT_LEARNED}]",
             SafeText::new(&redacted_route_name(config, route)),
             LIMIT_LIFETIME.as_secs() / 60,
         );
@@ -204,6 +210,7 @@ impl Failover {
                 .memory
                 .last_route(&ctx.owner, [session.into()])
                 .is_none(),
+            goes_on: false,
             config: Arc::clone(&history.config),
             shared: Arc::clone(&history.shared),
             owner: Arc::clone(&ctx.owner),
@@ -237,7 +244,8 @@ impl Failover {
         history: &RoutedHistory,
         turn: &Turn<'_>,
     ) -> Result<u64, Fault> {
-        let failover = Self::without_health_check(ctx, history);
+        let mut failover = Self::without_health_check(ctx, history);
+        failover.goes_on = turn.goes_on();
         let route = failover.remaining.front().ok_or_else(no_route)?;
         let planned = failover.plan(turn, route);
         // What cannot be sent cannot be counted.
@@ -249,9 +257,8 @@ impl Failover {
 
     /// Takes the first route and encodes the turn for it.
     pub(super) fn first_attempt(&mut self, turn: &Turn<'_>) -> Result<PreparedAttempt, Fault> {
-        // A session that goes on after a restart begins with its history.
-        let goes_on = |item: &Item<'_>| item.kind.is_call() || item.role() == "assistant";
-        self.tries_again &= !turn.items.iter().any(goes_on);
+        self.goes_on = turn.goes_on();
+        self.tries_again &= !self.goes_on;
         match self.remaining.pop_front() {
             Some(route) => self.prepare_attempt(turn, &route),
             None => Err(no_route()),
@@ -276,7 +283,8 @@ impl Failover {
         let (shared, route) = (&self.shared, &attempt.route);
         let (owner, session) = (&self.owner, &self.session);
         let (memory, quirks) = (&shared.memory, shared.upstreams.learned_quirks());
-        quirks.begin_session(&attempt.unpatched, self.patches_of(&attempt.unpatched));
+        let unpatched = &attempt.unpatched;
+        quirks.begin_session(unpatched, self.patches_of(unpatched), &attempt.limits);
         memory.put_request(owner, session, &attempt.fingerprint, response_id);
         if let Some(key) = RatioKey::new(owner, session, route) {
             let (params, ratios) = (&attempt.answer_params, shared.upstreams.learned_ratios());

@@ -248,7 +248,8 @@ impl RoutedTurn<'_> {
             routes,
             ..
         } = &self.history;
-        let mut state = shared.snapshot(config, &ctx.owner, &session.id, *prompt, routes);
+        let goes_on = turn.goes_on();
+        let mut state = shared.snapshot(config, &ctx.owner, &session.id, *prompt, routes, goes_on);
         let items = loaded.items.iter();
         state.items = items
             .map(|(id, json)| (id.clone(), json.to_string()))

@@ -203,6 +203,17 @@ impl SessionMemory {
         routes.next()
     }
 
+    /// Whether one of the requests of a session that are remembered was on a route; `None` if none
+    /// is remembered.
+    pub(super) fn has_request_on(
+        &self,
+        owner: &Arc<str>,
+        session: &str,
+        route: &str,
+    ) -> Option<bool> {
+        self.read(owner, session, |session| session.requests.is_on(route))?
+    }
+
     /// The full name of the route of the owner's last request, in whatever session.
     pub(super) fn newest_route(&self, owner: &Arc<str>) -> Option<String> {
         let sessions = self.0.lock();

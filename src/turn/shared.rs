@@ -76,6 +76,7 @@ impl SharedState {
         session: &str,
         prompt: u64,
         routes: &[Route],
+        goes_on: bool,
     ) -> TurnState {
         let now = Instant::now();
         let unix = System.unix();
@@ -97,7 +98,7 @@ impl SharedState {
             }
             let (provider, model) = (&route.provider.id, &route.upstream_model);
             let learned = self.upstreams.learned_quirks();
-            let of = self.patches_of(owner, session, route, unix);
+            let of = self.patches_of(owner, session, route, goes_on, unix);
             let patches = learned.patches(route, of);
             let tried_again = learned.tried_again(route, of);
             let answered = learned.largest_answer(provider, model);
@@ -136,22 +137,25 @@ impl SharedState {
     }
 
     /// Which learned patches a turn gets on a route. One that begins a session does without old
-    /// ones, to see whether they are still needed, and has the limits of the model; others do not,
-    /// so that their prompt keeps its beginning.
+    /// ones, to see whether they are still needed, and gets the limits of the model. For any other
+    /// nothing changes, so that its prompt keeps its beginning. `goes_on` says whether the turn has
+    /// a history: after a restart nothing else shows that its session has begun.
     pub(super) fn patches_of<'o>(
         &self,
         owner: &'o Arc<str>,
         session: &'o str,
         route: &Route,
+        goes_on: bool,
         now: u64,
     ) -> PatchesOf<'o> {
-        let last = self.memory.last_route(owner, [session.into()]);
+        let memory = &self.memory;
+        let is_on_route = memory.has_request_on(owner, session, &route.full_name());
         PatchesOf {
             owner,
             session: Some(session),
-            begins: last.as_ref().is_none_or(|last| *last != route.full_name()),
+            begins: is_on_route.map_or(!goes_on, |is_on_route| !is_on_route),
             now,
-            tries_again: last.is_none(),
+            tries_again: is_on_route.is_none() && !goes_on,
         }
     }
 
@@ -225,7 +229,7 @@ impl SharedState {
                 let ratios = self.upstreams.learned_ratios();
                 ratios.begin(key, *ratio, u64::MAX, System.unix());
             }
-            self.restore_route(state, config, owner, route);
+            self.restore_route(state, config, (owner, session), route);
         }
         let memory = &self.memory;
         memory.add_failed_requests(owner, session, prompt, state.failed_requests);
@@ -261,13 +265,20 @@ impl SharedState {
     }
 
     /// Restores what was learned about the route's model, and the health of its provider.
-    fn restore_route(&self, state: &TurnState, config: &Config, owner: &str, route: &Route) {
+    fn restore_route(
+        &self,
+        state: &TurnState,
+        config: &Config,
+        (owner, session): (&str, &str),
+        route: &Route,
+    ) {
         for learned in &state.model_patches {
             if (&learned.provider, &learned.model) == (&route.provider.id, &route.upstream_model) {
                 let quirks = self.upstreams.learned_quirks();
                 // None of the former is old, and all of the latter are.
                 for (patches, now) in [(&learned.patches, u64::MAX), (&learned.tried_again, 0)] {
                     let of = PatchesOf {
+                        session: Some(session),
                         now,
                         ..PatchesOf::owner(owner)
                     };

@@ -61,7 +61,7 @@ const MIN_PART_OF_LISTED: u64 = 4;
 pub struct LearnedQuirks {
     patches: RwLock<LinkedHashMap<ModelKey, Vec<LearnedPatch>>>,
     answers: RwLock<LinkedHashMap<ModelKey, LargestAnswer>>,
-    /// The one whose limits were not changed for the longest time first.
+    /// The one that was not used for the longest time first.
     sessions: Mutex<SessionLimits>,
     store: OnceLock<Arc<Store>>,
 }
@@ -95,8 +95,7 @@ pub struct PatchesOf<'a> {
     pub owner: &'a str,
     /// The session whose limits are asked for; `None` for those of the model.
     pub session: Option<&'a str>,
-    /// Its last request, if it is remembered, was to another route. Then it has the limits of the
-    /// model, unless it had some before.
+    /// It has no earlier request on the route. Then it gets the limits of the model, too.
     pub begins: bool,
     /// The time, in seconds since 1970.
     pub now: u64,
@@ -187,18 +186,17 @@ fn settings_of(route: &Route) -> u64 {
 }
 
 impl LearnedQuirks {
-    /// Applies the patches of a route's model to the route. Returns whether there were any.
-    pub fn apply(&self, route: &mut Route, of: PatchesOf<'_>) -> bool {
+    /// Applies the patches of a route's model to the route. Returns them.
+    pub fn apply(&self, route: &mut Route, of: PatchesOf<'_>) -> Vec<QuirkPatch> {
         let patches = self.patches(route, of);
-        if patches.is_empty() {
-            return false;
+        if !patches.is_empty() {
+            let dialect = Arc::make_mut(&mut route.dialect);
+            let model = Arc::make_mut(&mut route.model);
+            for patch in &patches {
+                wire::apply_patch(*patch, &mut dialect.quirks, model);
+            }
         }
-        let dialect = Arc::make_mut(&mut route.dialect);
-        let model = Arc::make_mut(&mut route.model);
-        for patch in patches {
-            wire::apply_patch(patch, &mut dialect.quirks, model);
-        }
-        true
+        patches
     }
 
     /// Whether a patch can be true of a route's model. A window or output limit cannot if the
@@ -222,7 +220,7 @@ impl LearnedQuirks {
 
     /// Adds a patch for the model of a route, for all or for the owner alone, by what it takes
     /// away. It is applied after the earlier ones, so it wins where they contradict it. Returns
-    /// `false` if it is already the latest of its kind.
+    /// `false` if it is already the latest of its kind, and the session has it if it is a limit.
     pub fn learn(
         &self,
         route: &Route,
@@ -292,10 +290,8 @@ impl LearnedQuirks {
         }
         self.store_patches(&key, owner, patches);
         drop(known);
-        if is_limit(patch) {
-            self.learn_limit(route, of, &new);
-        }
-        !is_known
+        let is_new_to_session = is_limit(patch) && self.learn_limit(route, of, &new);
+        !is_known || is_new_to_session
     }
 
     /// Removes a patch that did not help, because the same refusal came again, or that is no
@@ -348,6 +344,8 @@ impl LearnedQuirks {
             let entry = answers.entry(key.clone());
             let entry = entry.or_insert_with(LargestAnswer::default);
             *entry = entry.max(answer);
+            drop(answers);
+            self.forget_refuted_limits(key, answer);
         }
         let is_refuted = |learned: &LearnedPatch| answer.refutes(learned.patch);
         let patches = self.patches.read();
@@ -429,7 +427,6 @@ impl LearnedQuirks {
     pub(super) fn forget_provider(&self, provider: &str) {
         self.patches.write().retain(|(id, _), _| id != provider);
         self.answers.write().retain(|(id, _), _| id != provider);
-        self.forget_limits(provider);
     }
 }
 

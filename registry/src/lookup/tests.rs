@@ -167,13 +167,10 @@ fn the_error_suggests_similar_names() {
         Some("gpt-5-mini")
     );
     for (name, hint) in [
-        (
-            "vllm/qwen3",
-            "'vllm' is off: add [providers.vllm] to the configuration.",
-        ),
+        ("vllm/qwen3", "'vllm' is off: configure it."),
         (
             "kimi-k33",
-            "Did you mean kimi-k3? Its provider moonshot is off: set MOONSHOT_API_KEY or configure it.",
+            "Did you mean kimi-k3? Its provider moonshot is off: set MOONSHOT_API_KEY.",
         ),
         (
             "deepseek/x",
@@ -329,9 +326,7 @@ fn a_new_model_of_a_known_family_goes_to_its_provider() {
     let mut off = maker.clone();
     off.off = vec![off.providers.remove(1).as_ref().clone()];
     let error = off.resolve("gpt-6-sol", false).unwrap_err().to_string();
-    let why = "The provider 'openai' is off: [providers.openai] in the configuration disables it or \
-               has no key for it.";
-    assert!(error.contains(why), "{error}");
+    assert!(error.contains("The provider 'openai' is off"), "{error}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) fn apply(config: &mut Config, name: &str) -> (Option<Known>, Option<D
     }
     let check = DoctorCheck::good("learned", found.join("; "));
     let mut patched = route.clone();
-    if !quirks.apply(&mut patched, of) {
+    if quirks.apply(&mut patched, of).is_empty() {
         return (None, Some(check));
     }
     let provider = with_known(&route.provider, &Known::of(&patched));

@@ -233,7 +233,8 @@ impl Summarizer<'_> {
             shared, session, ..
         } = self.history;
         let now = ctx.environment.clock.unix();
-        shared.patches_of(&ctx.owner, &session.id, route, now)
+        // What is summarized is a history.
+        shared.patches_of(&ctx.owner, &session.id, route, true, now)
     }
 
     /// The bounds of the first choice, with the quirk patches learned about it.

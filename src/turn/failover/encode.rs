@@ -20,7 +20,7 @@ use crate::store::NewArtifact;
 use crate::turn::observer::TurnEvent;
 use crate::turn::prefix::{CacheSettings, FingerprintContext, Originals, RequestFingerprint};
 use crate::turn::session_changes::ChangedSession;
-use crate::upstream::UpstreamRequest;
+use crate::upstream::{UpstreamRequest, is_limit};
 
 impl Failover {
     /// Encodes the turn for a route and begins to store the outputs that the plan shortens.
@@ -52,6 +52,7 @@ impl Failover {
         } = planned.encode(turn)?;
         let PlannedTurn {
             route,
+            limits,
             plan,
             unkept,
             bounds,
@@ -117,6 +118,7 @@ impl Failover {
             artifact_commit,
             route,
             unpatched,
+            limits,
             tried_again,
         })
     }
@@ -156,7 +158,8 @@ impl Failover {
         }
         let learned = shared.upstreams.learned_quirks();
         let of = self.patches_of(&route);
-        learned.apply(&mut route, of);
+        let mut limits = learned.apply(&mut route, of);
+        limits.retain(|patch| is_limit(*patch));
         let unchanged = ChangedSession::default();
         let changed = self.changed.get(&route.full_name());
         let ChangedSession {
@@ -199,6 +202,7 @@ impl Failover {
         PlannedTurn {
             plan: self.plan_within(turn, &bounds, &unkept),
             route,
+            limits,
             left_out,
             known_baggage,
             bounds,

@@ -60,7 +60,7 @@ struct AnsweredRequest {
     /// The input tokens that the provider counted, once it has.
     counted: Option<u64>,
     /// How many turns of the history in a row cost more than they would have with nothing
-    /// shortened. CountedValue in the newest request of a history.
+    /// shortened. Counted in the newest request of a history.
     lost_turns: u8,
 }
 
@@ -108,6 +108,13 @@ impl RecentRequests {
     pub(in crate::turn) fn last_route(&self) -> Option<&str> {
         let last = self.requests.back();
         last.map(|last| last.context.route.as_str())
+    }
+
+    /// Whether one of them was on a route; `None` if there are none.
+    pub(in crate::turn) fn is_on(&self, route: &str) -> Option<bool> {
+        let mut requests = self.requests.iter();
+        let is_any = !self.requests.is_empty();
+        is_any.then(|| requests.any(|request| request.context.route == route))
     }
 
     /// Compares a request with the one that shares the longest prefix with it.

@@ -1,7 +1,7 @@
 //! The limits of sessions: windows, output limits and numbers of tools that providers have stated.
 //!
 //! The prompt of a session depends on its limits, so it keeps those with which it began and those
-//! for which its own requests were refused, also after a restart. A limit for which another session
+//! for which its own requests were refused, even after a restart. A limit for which another session
 //! is refused meanwhile changes nothing for it.
 
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{
-    LearnedPatch, LearnedQuirks, PatchesOf, TRIED_AGAIN_AFTER, find, is_limit, settings_of,
+    LargestAnswer, LearnedPatch, LearnedQuirks, ModelKey, PatchesOf, find, is_limit, settings_of,
 };
 use crate::net::fairness::insert_newest;
 use crate::store::LearnedRow;
 
 /// The most sessions whose limits are known, each with one model. Beyond it the owner who has most
-/// loses the one whose limits were not changed for the longest time.
+/// loses the one that was not used for the longest time.
 pub(super) const MAX_SESSIONS: usize = 1024;
 
 /// The prefix of the subject of a row in the store. The provider, the model and, on a line of its
@@ -27,7 +27,7 @@ pub(super) const MAX_SESSIONS: usize = 1024;
 const SUBJECT: &str = "limits/";
 
 /// The limits of all sessions that have any.
-pub(super) type SessionLimits = LinkedHashMap<SessionAndModel, Vec<SessionLimit>>;
+pub(super) type SessionLimits = LinkedHashMap<SessionAndModel, LimitsOfSession>;
 
 /// A session with a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,9 +38,18 @@ pub(super) struct SessionAndModel {
     session: String,
 }
 
-/// A limit of a session. It has at most one of each kind.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub(super) struct SessionLimit {
+/// The limits of one session with a model.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LimitsOfSession {
+    /// At most one of each kind.
+    limits: Vec<SessionLimit>,
+    /// Whether the store has a row of them.
+    is_stored: bool,
+}
+
+/// A limit of a session.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct SessionLimit {
     patch: QuirkPatch,
     /// When it was learned, in seconds since 1970.
     learned: u64,
@@ -62,104 +71,136 @@ impl SessionLimit {
         }
     }
 
-    fn holds(&self, settings: u64, now: u64) -> bool {
-        let is_new = self.learned.saturating_add(TRIED_AGAIN_AFTER.as_secs()) >= now;
+    fn holds(&self, settings: u64) -> bool {
         let is_valid = self.expires.is_none_or(|expires| Instant::now() < expires);
-        self.settings == settings && is_new && is_valid
+        self.settings == settings && is_valid
     }
 }
 
 impl LearnedQuirks {
-    /// The limits of a turn: those of its session; those of its model for one that begins a
-    /// session, or where none is named.
+    /// The limits of a turn: those of its session and, where it begins or none is named, those of
+    /// the model that are of another kind.
     pub(super) fn limits(&self, route: &Route, of: PatchesOf<'_>) -> Vec<QuirkPatch> {
-        let limits = self.limits_of_session(route, of);
-        let has_those_of_model = of.session.is_none() || of.begins;
-        if limits.is_empty() && has_those_of_model {
-            return self.patches_where(route, of, |learned| is_limit(learned.patch));
+        let mut limits = self.limits_of_session(route, of);
+        if of.session.is_none() || of.begins {
+            let mut of_model = self.patches_where(route, of, |learned| is_limit(learned.patch));
+            of_model.retain(|patch| !has_kind(&limits, *patch));
+            limits.append(&mut of_model);
         }
         limits
     }
 
     fn limits_of_session(&self, route: &Route, of: PatchesOf<'_>) -> Vec<QuirkPatch> {
-        let sessions = self.sessions.lock();
-        // Usually there are none; then no key is built.
-        if sessions.is_empty() {
+        // Usually there are none; then nothing is built.
+        if self.sessions.lock().is_empty() {
             return Vec::new();
         }
-        let key = SessionAndModel::new(route, of);
-        let Some(limits) = key.and_then(|key| sessions.get(&key)) else {
+        let Some(key) = SessionAndModel::new(route, of) else {
             return Vec::new();
         };
         let settings = settings_of(route);
-        let answer = self.largest_answer(&route.provider.id, &route.upstream_model);
-        let held = limits
-            .iter()
-            .filter(|limit| limit.holds(settings, of.now) && !answer.refutes(limit.patch));
+        let mut sessions = self.sessions.lock();
+        let Some(known) = sessions.to_back(&key) else {
+            return Vec::new();
+        };
+        // Many sessions have one turn, and need no row.
+        if !of.begins && !known.is_stored {
+            self.store_limits(&key, known);
+        }
+        let held = known.limits.iter().filter(|limit| limit.holds(settings));
         held.map(|limit| limit.patch).collect()
     }
 
-    /// A turn was answered. If it began its session, the session has the limits that are known of
-    /// its model from now on.
-    pub fn begin_session(&self, route: &Route, of: PatchesOf<'_>) {
-        let known = self.patches.read();
-        let Some(known) = find(&known, &route.provider.id, &route.upstream_model) else {
-            return;
-        };
-        if !of.begins || !self.limits_of_session(route, of).is_empty() {
+    /// A turn was answered with these limits. If it began its session, the session has them from
+    /// now on.
+    pub fn begin_session(&self, route: &Route, of: PatchesOf<'_>, limits: &[QuirkPatch]) {
+        if !of.begins || limits.is_empty() {
             return;
         }
+        let own = self.limits_of_session(route, of);
         let settings = settings_of(route);
-        let limits = known
-            .iter()
-            .filter(|it| is_limit(it.patch) && it.holds(settings, of))
-            .map(|learned| SessionLimit::new(learned, of.owner));
-        self.add_limits(route, of, limits);
+        let known = self.patches.read();
+        let known = find(&known, &route.provider.id, &route.upstream_model);
+        let is_new = |learned: &&LearnedPatch| {
+            limits.contains(&learned.patch)
+                && learned.holds(settings, of)
+                && !has_kind(&own, learned.patch)
+        };
+        let new = known.into_iter().flatten().filter(is_new);
+        let new: Vec<SessionLimit> = new
+            .map(|learned| SessionLimit::new(learned, of.owner))
+            .collect();
+        self.add_limits(route, of, new);
     }
 
-    /// A request of a session was refused for its model's limit.
-    pub(super) fn learn_limit(&self, route: &Route, of: PatchesOf<'_>, learned: &LearnedPatch) {
+    /// A request of a session was refused for a limit. Returns whether the session had another one
+    /// or none.
+    pub(super) fn learn_limit(
+        &self,
+        route: &Route,
+        of: PatchesOf<'_>,
+        learned: &LearnedPatch,
+    ) -> bool {
         let limit = SessionLimit::new(learned, of.owner);
-        self.add_limits(route, of, [limit].into_iter());
+        let Some((key, is_changed)) = self.add_limits(route, of, vec![limit]) else {
+            return false;
+        };
+        if let Some(known) = self.sessions.lock().get_mut(&key) {
+            self.store_limits(&key, known);
+        }
+        is_changed
     }
 
-    /// Adds limits to a session. One of the same kind that it had is replaced.
+    /// Adds limits to a session, in place of those of the same kind. Returns the session, and
+    /// whether that changed its limits; `None` if there is no session or no limit.
     fn add_limits(
         &self,
         route: &Route,
         of: PatchesOf<'_>,
-        limits: impl Iterator<Item = SessionLimit>,
-    ) {
-        let mut limits = limits.peekable();
-        let Some(key) = SessionAndModel::new(route, of).filter(|_| limits.peek().is_some()) else {
-            return;
-        };
+        limits: Vec<SessionLimit>,
+    ) -> Option<(SessionAndModel, bool)> {
+        let key = SessionAndModel::new(route, of).filter(|_| !limits.is_empty())?;
         let mut sessions = self.sessions.lock();
         let mut known = sessions.remove(&key).unwrap_or_default();
-        let before = known.clone();
+        let mut is_changed = false;
         for limit in limits {
-            known.retain(|old| !old.patch.is_same_kind(&limit.patch));
-            known.push(limit);
+            is_changed |= !known.limits.iter().any(|old| old.patch == limit.patch);
+            known
+                .limits
+                .retain(|old| !old.patch.is_same_kind(&limit.patch));
+            known.limits.push(limit);
         }
-        if known != before {
-            self.store_limits(&key, &known);
-        }
-        insert_newest(
-            &mut sessions,
-            (key, known),
-            MAX_SESSIONS,
-            SessionAndModel::owner,
-        );
+        let entry = (key.clone(), known);
+        insert_newest(&mut sessions, entry, MAX_SESSIONS, SessionAndModel::owner);
+        Some((key, is_changed))
     }
 
-    /// Stores the limits of a session in the background. Those that end soon are not stored.
-    fn store_limits(&self, key: &SessionAndModel, limits: &[SessionLimit]) {
+    /// Forgets the limits that an answer of their model has shown to be wrong.
+    pub(super) fn forget_refuted_limits(&self, model: &ModelKey, answer: LargestAnswer) {
+        let mut sessions = self.sessions.lock();
+        for (key, known) in sessions.iter_mut() {
+            if key.provider != model.0 || key.model != model.1 {
+                continue;
+            }
+            let before = known.limits.len();
+            known.limits.retain(|limit| !answer.refutes(limit.patch));
+            if known.limits.len() != before && known.is_stored {
+                self.store_limits(key, known);
+            }
+        }
+    }
+
+    /// Stores the limits of a session in the background, but for those that end within an hour.
+    fn store_limits(&self, key: &SessionAndModel, known: &mut LimitsOfSession) {
+        let kept = known.limits.iter().filter(|limit| limit.expires.is_none());
+        let kept: Vec<&SessionLimit> = kept.collect();
         let Some(store) = self.store.get() else {
             return;
         };
-        let kept = limits.iter().filter(|limit| limit.expires.is_none());
-        let kept: Vec<&SessionLimit> = kept.collect();
-        store.put_learned(LearnedRow {
+        if kept.is_empty() && !known.is_stored {
+            return;
+        }
+        known.is_stored = store.put_learned(LearnedRow {
             owner: key.owner.to_string(),
             subject: format!("{SUBJECT}{}/{}\n{}", key.provider, key.model, key.session),
             changes: serde_json::to_string(&kept).unwrap_or_default(),
@@ -170,22 +211,20 @@ impl LearnedQuirks {
     /// Adds the limits of a session that a row of the store names, if it does.
     pub(super) fn read_limits(&self, row: &LearnedRow) {
         if let Some(key) = SessionAndModel::of_row(row) {
-            let limits = serde_json::from_str(&row.changes).unwrap_or_default();
+            let known = LimitsOfSession {
+                limits: serde_json::from_str(&row.changes).unwrap_or_default(),
+                is_stored: true,
+            };
             let mut sessions = self.sessions.lock();
-            insert_newest(
-                &mut sessions,
-                (key, limits),
-                MAX_SESSIONS,
-                SessionAndModel::owner,
-            );
+            let entry = (key, known);
+            insert_newest(&mut sessions, entry, MAX_SESSIONS, SessionAndModel::owner);
         }
     }
+}
 
-    /// Forgets the limits of a provider's models.
-    pub(super) fn forget_limits(&self, provider: &str) {
-        let mut sessions = self.sessions.lock();
-        sessions.retain(|key, _| key.provider != provider);
-    }
+/// Whether one of these limits is of the same kind as this one.
+fn has_kind(limits: &[QuirkPatch], patch: QuirkPatch) -> bool {
+    limits.iter().any(|limit| limit.is_same_kind(&patch))
 }
 
 impl SessionAndModel {

@@ -33,7 +33,7 @@ fn route(model: &str) -> Route {
 #[test]
 fn a_patch_applies_to_its_model_only() {
     let learned = LearnedQuirks::default();
-    assert!(!learned.apply(&mut route("a"), LOCAL));
+    assert!(learned.apply(&mut route("a"), LOCAL).is_empty());
     assert!(learned.learn(&route("a"), LOCAL, ModelPatch::Window(8_192).into(), SAID));
     assert!(learned.learn(
         &route("a"),
@@ -42,13 +42,13 @@ fn a_patch_applies_to_its_model_only() {
         SAID
     ));
     let mut patched = route("a");
-    assert!(learned.apply(&mut patched, LOCAL));
+    assert!(!learned.apply(&mut patched, LOCAL).is_empty());
     assert_eq!(patched.model.window, Some(8_192));
     assert_eq!(
         patched.dialect.quirks.as_chat().unwrap().max_tokens_field,
         MaxTokensField::MaxCompletionTokens
     );
-    assert!(!learned.apply(&mut route("b"), LOCAL));
+    assert!(learned.apply(&mut route("b"), LOCAL).is_empty());
 }
 
 #[test]
@@ -218,7 +218,7 @@ async fn a_limit_is_forgotten_after_an_hour() {
     tokio::time::advance(Duration::from_mins(1)).await;
     assert_eq!(learned.window("lab", "a"), None);
     let mut patched = route("a");
-    assert!(learned.apply(&mut patched, LOCAL));
+    assert!(!learned.apply(&mut patched, LOCAL).is_empty());
     assert_eq!(
         (patched.model.window, patched.model.sampling),
         (None, false)
@@ -241,42 +241,61 @@ fn beginning(id: &str) -> PatchesOf<'_> {
     }
 }
 
+/// A turn of a session that begins is answered.
+fn begin(learned: &LearnedQuirks, id: &str) {
+    let mut limits = learned.patches(&route("a"), beginning(id));
+    limits.retain(|patch| is_limit(*patch));
+    learned.begin_session(&route("a"), beginning(id), &limits);
+}
+
 /// Promise: A session keeps the limits with which it began and those for which its own requests
 /// were refused. A refusal of another session changes nothing for it.
 #[tokio::test(start_paused = true)]
 async fn a_session_keeps_its_limits() {
     let learned = LearnedQuirks::default();
     let window = |tokens| QuirkPatch::from(ModelPatch::Window(tokens));
+    let output = QuirkPatch::from(ModelPatch::MaxOutput(300));
     let limits = |of| learned.patches(&route("a"), of);
-    learned.begin_session(&route("a"), beginning("earlier"));
-    learned.learn(&route("a"), session("refused"), window(8_192), SAID);
+    begin(&learned, "earlier");
+    assert!(learned.learn(&route("a"), session("refused"), window(8_192), SAID));
     assert_eq!(limits(session("earlier")), []);
     assert_eq!(limits(session("refused")), [window(8_192)]);
     assert_eq!(limits(beginning("later")), [window(8_192)]);
-    learned.begin_session(&route("a"), beginning("later"));
-    let of_another_model = learned.patches(&route("b"), session("later"));
-    assert_eq!(of_another_model, []);
+    begin(&learned, "later");
+    assert_eq!(learned.patches(&route("b"), session("later")), []);
 
-    // The later session is refused again.
-    learned.learn(&route("a"), session("later"), window(4_096), SAID);
+    // A session that begins is refused for something else.
+    assert!(learned.learn(&route("a"), beginning("both"), output, SAID));
+    assert_eq!(limits(beginning("both")), [output, window(8_192)]);
+    begin(&learned, "both");
+    assert_eq!(limits(session("both")), [output, window(8_192)]);
+    assert_eq!(limits(session("later")), [window(8_192)]);
+
+    // The provider says again what it has said to another session.
+    assert!(learned.learn(&route("a"), session("earlier"), window(8_192), SAID));
+    assert!(!learned.learn(&route("a"), session("earlier"), window(8_192), SAID));
+    assert!(learned.learn(&route("a"), session("later"), window(4_096), SAID));
     assert_eq!(limits(session("later")), [window(4_096)]);
-    assert_eq!(limits(session("refused")), [window(8_192)]);
+    assert_eq!(limits(session("earlier")), [window(8_192)]);
     tokio::time::advance(LIMIT_LIFETIME).await;
     assert_eq!(limits(beginning("last")), [], "of the model");
     assert_eq!(limits(session("later")), [window(4_096)]);
-    // It goes on after a restart of its client, or comes back from another model.
+    // Its requests are not remembered any more.
     assert_eq!(limits(beginning("later")), [window(4_096)]);
-
-    let in_a_week = PatchesOf {
-        now: LOCAL.now + TRIED_AGAIN_AFTER.as_secs() + 1,
-        ..session("later")
-    };
-    assert_eq!(limits(in_a_week), []);
     learned.record_answer("lab", "a", usage(5_000, 1));
     assert_eq!(limits(session("later")), [], "the model has taken more");
     assert_eq!(limits(session("refused")), [window(8_192)]);
-    learned.forget_provider("lab");
-    assert_eq!(limits(session("refused")), []);
+}
+
+/// Promise: A session that began while another one was refused has no limit for that.
+#[test]
+fn a_session_that_is_being_answered_gets_no_limit_of_another() {
+    let learned = LearnedQuirks::default();
+    let window = QuirkPatch::from(ModelPatch::Window(8_192));
+    let limits = learned.patches(&route("a"), beginning("slow"));
+    learned.learn(&route("a"), session("refused"), window, SAID);
+    learned.begin_session(&route("a"), beginning("slow"), &limits);
+    assert_eq!(learned.patches(&route("a"), session("slow")), []);
 }
 
 /// Promise: A session has a limit for which another owner was refused no longer than an hour.
@@ -289,7 +308,7 @@ async fn a_limit_of_another_owner_ends_after_an_hour() {
         ..session("s")
     };
     learned.learn(&route("a"), hostile, window, SAID);
-    learned.begin_session(&route("a"), beginning("s"));
+    begin(&learned, "s");
     assert_eq!(learned.patches(&route("a"), session("s")), [window]);
     tokio::time::advance(LIMIT_LIFETIME).await;
     assert_eq!(learned.patches(&route("a"), session("s")), []);
@@ -297,37 +316,45 @@ async fn a_limit_of_another_owner_ends_after_an_hour() {
 }
 
 /// Promise: The limits of a session outlive the process, until the settings of the provider
-/// change; a limit for which another owner was refused does not.
+/// change. A limit for which another owner was refused does not, nor does one that was wrong.
 #[tokio::test]
 async fn limits_of_sessions_outlive_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Arc::new(Store::open(&DataDir::new(folder.path()), 0).unwrap());
-    let other = PatchesOf {
+    let of_other = |session| PatchesOf {
         owner: "other",
-        ..session("s")
+        session: Some(session),
+        ..LOCAL
     };
-    let window = QuirkPatch::from(ModelPatch::Window(8_192));
+    let window = |tokens| QuirkPatch::from(ModelPatch::Window(tokens));
     let output = QuirkPatch::from(ModelPatch::MaxOutput(300));
     {
         let (learned, store) = (LearnedQuirks::default(), open());
         learned.keep_in(&store).await.unwrap();
-        learned.learn(&route("vendor/a"), session("s"), window, SAID);
-        learned.learn(&route("vendor/a"), other, output, SAID);
-        learned.begin_session(&route("vendor/a"), beginning("t"));
-        let held = learned.patches(&route("vendor/a"), session("t"));
-        assert_eq!(held, [window, output]);
+        learned.learn(&route("a"), session("s"), window(8_192), SAID);
+        learned.learn(&route("a"), of_other("s"), output, SAID);
+        for id in ["t", "once"] {
+            begin(&learned, id);
+        }
+        let held = learned.patches(&route("a"), session("t"));
+        assert_eq!(held, [window(8_192), output]);
+        learned.learn(&route("a"), session("wrong"), window(4_096), SAID);
+        learned.record_answer("lab", "a", usage(5_000, 1));
     }
     let learned = LearnedQuirks::default();
     learned.keep_in(&open()).await.unwrap();
-    for (of, limit) in [
-        (session("s"), window),
-        (session("t"), window),
-        (other, output),
+    for (of, limits) in [
+        (session("s"), &[window(8_192)][..]),
+        (session("t"), &[window(8_192)]),
+        (of_other("s"), &[output]),
+        (session("wrong"), &[]),
+        // A session of one turn needs no row.
+        (session("once"), &[]),
+        (beginning("new"), &[]),
     ] {
-        assert_eq!(learned.patches(&route("vendor/a"), of), [limit]);
+        assert_eq!(learned.patches(&route("a"), of), limits, "{of:?}");
     }
-    assert_eq!(learned.patches(&route("vendor/a"), beginning("u")), []);
-    let mut moved = route("vendor/a");
+    let mut moved = route("a");
     Arc::make_mut(&mut moved.provider).base_url.push_str("/v2");
     assert_eq!(learned.patches(&moved, session("s")), []);
 }
@@ -344,11 +371,12 @@ fn sessions_with_limits_are_bounded_and_fair() {
     let ids: Vec<String> = (0..=session_limits::MAX_SESSIONS)
         .map(|number| number.to_string())
         .collect();
+    let has = |of| !learned.patches(&route("a"), of).is_empty();
     for id in &ids {
         learned.learn(&route("a"), session(id), window, SAID);
+        assert!(has(session("0")), "it is used");
     }
-    let has = |of| !learned.patches(&route("a"), of).is_empty();
-    assert!(has(other) && has(session("1024")) && !has(session("0")));
+    assert!(has(other) && has(session("1024")) && !has(session("1")));
     assert_eq!(learned.sessions.lock().len(), session_limits::MAX_SESSIONS);
 }
 

@@ -225,14 +225,18 @@ async fn a_session_keeps_its_limits(wire: PlayerWire) {
     let (requests, _) = turn(&proxy, "refused", long_answer.clone()).await;
     assert_eq!(requests, 2);
     assert!(is_whole(&proxy, "earlier").await);
+    turn(&proxy, "later", super::body()).await;
     assert!(!is_whole(&proxy, "later").await);
 
     proxy.terminate();
     assert!(proxy.wait_for_exit().await.success());
     let next = Proxy::start_in_folder(proxy.folder, &setup.wire_of(&player)).await;
-    let (requests, _) = turn(&next, "refused", long_answer).await;
+    let (requests, _) = turn(&next, "refused", long_answer.clone()).await;
     assert_eq!(requests, 1, "it is not refused again");
-    for (session, expected) in [("earlier", true), ("later", false), ("last", true)] {
+    let (requests, _) = turn(&next, "other", long_answer).await;
+    assert_eq!(requests, 2);
+    turn(&next, "last", super::body()).await;
+    for (session, expected) in [("earlier", true), ("later", false), ("last", false)] {
         assert_eq!(is_whole(&next, session).await, expected, "{session}");
     }
 }
