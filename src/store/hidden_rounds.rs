@@ -3,8 +3,11 @@
 
 use rusqlite::{Connection, params};
 
+use super::Store;
 use super::error::StoreError;
 use super::session_table::{SessionRow, SessionTable};
+use crate::net::LOCAL_OWNER;
+use crate::net::memory::CountedValue;
 
 /// The most answers of one session.
 const MAX_ANSWERS_OF_SESSION: usize = 64;
@@ -19,6 +22,29 @@ pub(super) static HIDDEN_ROUNDS: SessionTable = SessionTable {
     max_rows: MAX_HIDDEN_ROUNDS,
     max_bytes: 256 << 20,
 };
+
+impl Store {
+    /// Stores what a client did not see of an answer so far. `replaces` is the length of what was
+    /// stored of it before, or 0. False if the queue is full. Never blocks.
+    pub fn put_hidden_rounds(&self, answer: SessionRow, replaces: usize) -> bool {
+        self.try_change(move |connection| put(connection, &answer, replaces))
+    }
+
+    /// The sessions of which something is stored that the client did not see: owner and session.
+    pub async fn sessions_with_hidden_rounds(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.read_small(LOCAL_OWNER, |reading, _| HIDDEN_ROUNDS.sessions(reading))
+            .await
+    }
+
+    /// What the client did not see of the answers of a session, as JSON, the oldest first.
+    pub async fn hidden_rounds(
+        &self,
+        owner: &str,
+        session: &str,
+    ) -> Result<CountedValue<Vec<String>>, StoreError> {
+        self.of_session(&HIDDEN_ROUNDS, owner, session).await
+    }
+}
 
 /// Adds the rounds of an answer, a list. `replaces` is the length of what was stored of the same
 /// answer before, which is the beginning of this list; 0 if nothing was. In a transaction.

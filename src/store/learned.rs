@@ -2,7 +2,9 @@
 
 use rusqlite::{Connection, params};
 
+use super::Store;
 use super::error::StoreError;
+use crate::net::LOCAL_OWNER;
 
 /// The most rows. Beyond it the oldest of the owner who has most are forgotten.
 const MAX_ROWS: usize = 4096;
@@ -18,6 +20,19 @@ pub struct LearnedRow {
     pub changes: String,
     /// The time of the last one, in seconds since 1970.
     pub learned: u64,
+}
+
+impl Store {
+    /// Stores what was learned of a subject. False if the queue is full. Never blocks.
+    pub fn put_learned(&self, row: LearnedRow) -> bool {
+        self.try_change(move |connection| put(connection, &row))
+    }
+
+    /// All that was learned, the oldest first.
+    pub async fn learned(&self) -> Result<Vec<LearnedRow>, StoreError> {
+        self.read_small(LOCAL_OWNER, |reading, _| all(reading))
+            .await
+    }
 }
 
 /// Adds or replaces a row. In a transaction.

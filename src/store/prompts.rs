@@ -3,6 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
+use super::Store;
 use super::error::StoreError;
 
 /// The most prompts of one session. Beyond it the oldest are forgotten.
@@ -51,6 +52,24 @@ pub struct FoundPrompt {
     pub details: String,
     /// Whether it asked for a summary, or a later prompt of its session did.
     pub summarized: bool,
+}
+
+impl Store {
+    /// Stores the prompt of a response. False if the queue is full. Never blocks.
+    pub fn put_prompt(&self, prompt: AnsweredPrompt) -> bool {
+        self.try_change(move |connection| put(connection, &prompt))
+    }
+
+    /// The prompt of a response; `None` if the owner has no such response.
+    pub async fn find_prompt(
+        &self,
+        owner: &str,
+        response: &str,
+    ) -> Result<Option<FoundPrompt>, StoreError> {
+        let response = response.to_owned();
+        self.read_small(owner, move |reading, owner| find(reading, owner, &response))
+            .await
+    }
 }
 
 /// Adds the prompt of a response, or replaces an earlier one of the same response. In a

@@ -3,8 +3,10 @@
 
 use rusqlite::{Connection, params};
 
+use super::Store;
 use super::error::StoreError;
 use super::reading::StoreRead;
+use crate::net::memory::CountedValue;
 
 /// The most rows that are forgotten for a new one.
 const FORGOTTEN_AT_ONCE: usize = 16;
@@ -35,6 +37,22 @@ pub struct SessionRow {
     pub text: String,
     /// When it was made, in seconds since 1970.
     pub accessed: u64,
+}
+
+impl Store {
+    /// The texts of a session in one of the tables of sessions, the oldest first.
+    pub(super) async fn of_session(
+        &self,
+        table: &'static SessionTable,
+        owner: &str,
+        session: &str,
+    ) -> Result<CountedValue<Vec<String>>, StoreError> {
+        let session = session.to_owned();
+        self.run_reader(owner, move |reading, owner| {
+            table.of_session(reading, owner, &session)
+        })
+        .await
+    }
 }
 
 impl SessionTable {

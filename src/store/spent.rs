@@ -2,8 +2,10 @@
 
 use rusqlite::{Connection, params};
 
+use super::Store;
 use super::error::StoreError;
 use super::time_in_use::SELECT_DAY;
+use crate::net::LOCAL_OWNER;
 
 /// What an owner has used on a day, or what is added to that.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +26,20 @@ pub struct SpentRow {
 
 /// The largest sum of what is counted, so that sums never overflow.
 const MAX_COUNT: u64 = 1 << 53;
+
+impl Store {
+    /// Adds to what owners have used on a day.
+    pub async fn add_spent(&self, rows: Vec<SpentRow>) -> Result<(), StoreError> {
+        self.change(move |connection| rows.iter().try_for_each(|row| add(connection, row)))
+            .await
+    }
+
+    /// What owners have used on a day, in days since 1970 in UTC.
+    pub async fn spent_on(&self, day: u64) -> Result<Vec<SpentRow>, StoreError> {
+        self.read_small(LOCAL_OWNER, move |reading, _| of_day(reading, day))
+            .await
+    }
+}
 
 /// Adds to the sum of an owner and a day, and deletes the sums of earlier days.
 pub(super) fn add(connection: &Connection, row: &SpentRow) -> Result<(), StoreError> {

@@ -2,8 +2,10 @@
 
 use rusqlite::Connection;
 
+use super::Store;
 use super::error::StoreError;
-use super::session_table::SessionTable;
+use super::session_table::{SessionRow, SessionTable};
+use crate::net::LOCAL_OWNER;
 
 /// The most ratios that are kept. Beyond it the oldest of the owner who has most are forgotten.
 pub const MAX_TOKEN_RATIOS: usize = 4096;
@@ -26,6 +28,27 @@ pub struct StoredRatio {
     pub ratio: String,
     /// The time of its last use, in seconds since 1970.
     pub accessed: u64,
+}
+
+impl Store {
+    /// Stores the bytes per token of a session with a model. False if the queue is full. Never
+    /// blocks.
+    pub fn put_token_ratio(&self, ratio: SessionRow) -> bool {
+        self.try_change(move |connection| TOKEN_RATIOS.put(connection, &ratio))
+    }
+
+    /// The bytes per token of all sessions, the one that was stored last at the end.
+    pub async fn token_ratios(&self) -> Result<Vec<StoredRatio>, StoreError> {
+        self.read_small(LOCAL_OWNER, |reading, _| all(reading))
+            .await
+    }
+
+    /// Forgets what requests to a provider have shown of its tokens, unless the queue is full.
+    /// Never blocks.
+    pub fn forget_shown_ratios(&self, provider: &str) {
+        let provider = provider.to_owned();
+        self.try_change(move |connection| forget_shown(connection, &provider));
+    }
 }
 
 /// All ratios, the one that was stored last at the end.

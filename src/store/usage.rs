@@ -3,8 +3,10 @@
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
+use super::Store;
 use super::error::StoreError;
 use super::time_in_use::SELECT_DAY;
+use crate::net::LOCAL_OWNER;
 
 /// The most models of one day or hour and owner that have sums of their own; later ones share one.
 /// A client chooses the name of a model where a provider takes any.
@@ -58,6 +60,23 @@ pub struct UsageSum {
     pub too_long: u64,
     /// The turns without a known price with nothing shortened.
     pub unreckoned: u64,
+}
+
+impl Store {
+    /// Adds sums of hours to what turns have used. Each has a key of its own.
+    pub async fn add_usage(&self, sums: Vec<(UsageKey, UsageSum)>) -> Result<(), StoreError> {
+        self.write_with(move |writer| add(&mut writer.connection, &sums))
+            .await
+    }
+
+    /// What the turns of all owners have used from a day on, the newest first. The day is in days
+    /// since 1970.
+    pub async fn usage_since(&self, day: i64) -> Result<Vec<(UsageKey, UsageSum)>, StoreError> {
+        self.read_small(LOCAL_OWNER, move |reading, _| {
+            since(reading, UsagePeriod::Day, day)
+        })
+        .await
+    }
 }
 
 impl UsageSum {

@@ -1,7 +1,10 @@
 //! The addresses that sessions were shown of the web, so that the ids by which a model names them
 //! mean the same after a restart, and the artifacts of the pages that they have read.
 
-use super::session_table::SessionTable;
+use super::Store;
+use super::error::StoreError;
+use super::session_table::{SessionRow, SessionTable};
+use crate::net::memory::CountedValue;
 
 /// The ids of calls with their addresses, and pages with their artifacts, as JSON: a row for each
 /// call.
@@ -13,11 +16,28 @@ pub(super) static WEB_REFERENCES: SessionTable = SessionTable {
     max_bytes: 64 << 20,
 };
 
+impl Store {
+    /// Stores the ids that a call of a session has made, and where its pages are kept, as JSON.
+    /// Waits for the disk.
+    pub async fn put_web_references(&self, call: SessionRow) -> Result<(), StoreError> {
+        self.change(move |connection| WEB_REFERENCES.put(connection, &call))
+            .await
+    }
+
+    /// The ids of the calls of a session, as JSON, the oldest first.
+    pub async fn web_references(
+        &self,
+        owner: &str,
+        session: &str,
+    ) -> Result<CountedValue<Vec<String>>, StoreError> {
+        self.of_session(&WEB_REFERENCES, owner, session).await
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::reading::StoreRead;
     use super::super::schema::tests::in_memory;
-    use super::super::session_table::SessionRow;
     use super::super::sweep::{self, SweepLimits};
     use super::*;
 

@@ -2,7 +2,9 @@
 
 use rusqlite::{Connection, params};
 
+use super::Store;
 use super::error::StoreError;
+use crate::net::LOCAL_OWNER;
 
 /// The most sessions that are stored. Beyond it those of the owner who has most are forgotten, the
 /// one that was not used for the longest time first.
@@ -19,6 +21,20 @@ pub struct WholeSession {
     pub point: String,
     /// The time of its last use, in seconds since 1970.
     pub accessed: u64,
+}
+
+impl Store {
+    /// Stores a session whose outputs are sent whole. False if the queue is full. Never blocks.
+    pub fn put_whole_session(&self, session: WholeSession) -> bool {
+        self.try_change(move |connection| put(connection, &session))
+    }
+
+    /// The sessions whose outputs are sent whole, the one that was not used for the longest time
+    /// first.
+    pub async fn whole_sessions(&self) -> Result<Vec<WholeSession>, StoreError> {
+        self.read_small(LOCAL_OWNER, |reading, _| all(reading))
+            .await
+    }
 }
 
 /// Adds or replaces a session. In a transaction.

@@ -292,10 +292,12 @@ async fn a_session_keeps_its_limits() {
 fn a_session_that_is_being_answered_gets_no_limit_of_another() {
     let learned = LearnedQuirks::default();
     let window = QuirkPatch::from(ModelPatch::Window(8_192));
+    let output = QuirkPatch::from(ModelPatch::MaxOutput(300));
+    learned.learn(&route("a"), session("refused"), output, SAID);
     let limits = learned.patches(&route("a"), beginning("slow"));
     learned.learn(&route("a"), session("refused"), window, SAID);
     learned.begin_session(&route("a"), beginning("slow"), &limits);
-    assert_eq!(learned.patches(&route("a"), session("slow")), []);
+    assert_eq!(learned.patches(&route("a"), session("slow")), [output]);
 }
 
 /// Promise: A session has a limit for which another owner was refused no longer than an hour.
