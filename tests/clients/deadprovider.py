@@ -78,6 +78,9 @@ class Provider:
     def __init__(self, replies: list, backlog=64, certificate: Path | None = None):
         self.replies, self.held, self.context = list(replies), [], None
         self.bodies: list[bytes] = []
+        # What it did, with the seconds since its start.
+        self.seen: list[str] = []
+        self.started = time.monotonic()
         self.port, self.backlog = 0, backlog
         if certificate:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -88,13 +91,20 @@ class Provider:
         self.listener = socket.create_server(("127.0.0.1", self.port), backlog=self.backlog)
         self.port = self.listener.getsockname()[1]
         if self.replies:
-            threading.Thread(target=self.serve, daemon=True).start()
+            threading.Thread(target=self.serve, args=[self.listener], daemon=True).start()
 
-    def serve(self):
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self.listener.accept()
-                threading.Thread(target=self.answer, args=[connection], daemon=True).start()
+    def note(self, what: str):
+        self.seen.append(f"{time.monotonic() - self.started:.1f} s: {what}")
+
+    def serve(self, listener: socket.socket):
+        while True:
+            try:
+                connection, (_, port) = listener.accept()
+            except OSError as error:
+                self.note(f"accepts no more: {error}")
+                return
+            self.note(f"accepted a connection from port {port}")
+            threading.Thread(target=self.answer, args=[connection], daemon=True).start()
 
     def answer(self, connection: socket.socket):
         with contextlib.suppress(OSError, ValueError):
@@ -102,6 +112,7 @@ class Provider:
                 connection = self.context.wrap_socket(connection, server_side=True)
             with connection:
                 answer = self.next()
+                self.note(f"answers with {answer}")
                 if answer == "close":
                     return
                 body = read_request(connection)
@@ -141,12 +152,20 @@ def read_request(connection: socket.socket) -> bytes | None:
     while b"\r\n\r\n" not in data:
         if not data.startswith(b"POST"):
             return None
-        data += connection.recv(65536)
+        data += some(connection)
     head, _, body = data.partition(b"\r\n\r\n")
     length = int(re.search(rb"content-length: (\d+)", head, re.I)[1])
     while len(body) < length:
-        body += connection.recv(65536)
+        body += some(connection)
     return body
+
+
+def some(connection: socket.socket) -> bytes:
+    """The next bytes of a request that is not complete."""
+    data = connection.recv(65536)
+    if not data:
+        raise OSError("the client closed the connection within a request")
+    return data
 
 
 def need_resolver(host: str):
@@ -204,7 +223,11 @@ def proxy_of(case: dict, folder: Path):
         proxy = stack.enter_context(kit.Proxy(folder, url, ["m"], more=more, env=case.get("env")))
         proxy.provider, proxy.fail = provider, fail
         proxy.first_model = lambda: "scripted/m"
-        yield proxy
+        try:
+            yield proxy
+        except kit.Failure as failure:
+            seen = provider.seen if provider else []
+            raise kit.Failure("\n".join([str(failure), "the provider:", *seen])) from failure
 
 
 def requests_of(proxy: kit.Proxy) -> int:
