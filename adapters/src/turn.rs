@@ -306,8 +306,8 @@ pub enum ItemKind {
 }
 
 impl Turn<'_> {
-    /// Whether it has a history: something that a model has said.
-    pub fn goes_on(&self) -> bool {
+    /// Whether it has something that a model has said.
+    pub fn has_history(&self) -> bool {
         let is_of_model = |item: &Item<'_>| item.kind.is_call() || item.role() == "assistant";
         self.items.iter().any(is_of_model)
     }

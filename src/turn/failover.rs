@@ -81,7 +81,7 @@ pub(super) struct Failover {
     /// Old patches are left out, see [`PatchesOf::tries_again`].
     tries_again: bool,
     /// The turn has a history.
-    goes_on: bool,
+    has_history: bool,
     /// Hashes of the bodies that were refused in this round.
     refused: HashSet<u64>,
 }
@@ -210,7 +210,7 @@ impl Failover {
                 .memory
                 .last_route(&ctx.owner, [session.into()])
                 .is_none(),
-            goes_on: false,
+            has_history: false,
             config: Arc::clone(&history.config),
             shared: Arc::clone(&history.shared),
             owner: Arc::clone(&ctx.owner),
@@ -245,7 +245,7 @@ impl Failover {
         turn: &Turn<'_>,
     ) -> Result<u64, Fault> {
         let mut failover = Self::without_health_check(ctx, history);
-        failover.goes_on = turn.goes_on();
+        failover.has_history = turn.has_history();
         let route = failover.remaining.front().ok_or_else(no_route)?;
         let planned = failover.plan(turn, route);
         // What cannot be sent cannot be counted.
@@ -257,8 +257,8 @@ impl Failover {
 
     /// Takes the first route and encodes the turn for it.
     pub(super) fn first_attempt(&mut self, turn: &Turn<'_>) -> Result<PreparedAttempt, Fault> {
-        self.goes_on = turn.goes_on();
-        self.tries_again &= !self.goes_on;
+        self.has_history = turn.has_history();
+        self.tries_again &= !self.has_history;
         match self.remaining.pop_front() {
             Some(route) => self.prepare_attempt(turn, &route),
             None => Err(no_route()),

@@ -248,8 +248,15 @@ impl RoutedTurn<'_> {
             routes,
             ..
         } = &self.history;
-        let goes_on = turn.goes_on();
-        let mut state = shared.snapshot(config, &ctx.owner, &session.id, *prompt, routes, goes_on);
+        let has_history = turn.has_history();
+        let mut state = shared.snapshot(
+            config,
+            &ctx.owner,
+            &session.id,
+            *prompt,
+            routes,
+            has_history,
+        );
         let items = loaded.items.iter();
         state.items = items
             .map(|(id, json)| (id.clone(), json.to_string()))

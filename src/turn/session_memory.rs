@@ -211,7 +211,9 @@ impl SessionMemory {
         session: &str,
         route: &str,
     ) -> Option<bool> {
-        self.read(owner, session, |session| session.requests.is_on(route))?
+        self.read(owner, session, |session| {
+            session.requests.has_request_on(route)
+        })?
     }
 
     /// The full name of the route of the owner's last request, in whatever session.

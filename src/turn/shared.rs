@@ -76,7 +76,7 @@ impl SharedState {
         session: &str,
         prompt: u64,
         routes: &[Route],
-        goes_on: bool,
+        has_history: bool,
     ) -> TurnState {
         let now = Instant::now();
         let unix = System.unix();
@@ -98,7 +98,7 @@ impl SharedState {
             }
             let (provider, model) = (&route.provider.id, &route.upstream_model);
             let learned = self.upstreams.learned_quirks();
-            let of = self.patches_of(owner, session, route, goes_on, unix);
+            let of = self.patches_of(owner, session, route, has_history, unix);
             let patches = learned.patches(route, of);
             let tried_again = learned.tried_again(route, of);
             let answered = learned.largest_answer(provider, model);
@@ -138,14 +138,14 @@ impl SharedState {
 
     /// Which learned patches a turn gets on a route. One that begins a session does without old
     /// ones, to see whether they are still needed, and gets the limits of the model. For any other
-    /// nothing changes, so that its prompt keeps its beginning. `goes_on` says whether the turn has
-    /// a history: after a restart nothing else shows that its session has begun.
+    /// nothing changes, so that its prompt keeps its beginning. After a restart only the history of
+    /// a turn shows that its session has begun.
     pub(super) fn patches_of<'o>(
         &self,
         owner: &'o Arc<str>,
         session: &'o str,
         route: &Route,
-        goes_on: bool,
+        has_history: bool,
         now: u64,
     ) -> PatchesOf<'o> {
         let memory = &self.memory;
@@ -153,9 +153,9 @@ impl SharedState {
         PatchesOf {
             owner,
             session: Some(session),
-            begins: is_on_route.map_or(!goes_on, |is_on_route| !is_on_route),
+            begins: is_on_route.map_or(!has_history, |is_on_route| !is_on_route),
             now,
-            tries_again: is_on_route.is_none() && !goes_on,
+            tries_again: is_on_route.is_none() && !has_history,
         }
     }
 

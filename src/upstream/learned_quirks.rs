@@ -61,7 +61,7 @@ const MIN_PART_OF_LISTED: u64 = 4;
 pub struct LearnedQuirks {
     patches: RwLock<LinkedHashMap<ModelKey, Vec<LearnedPatch>>>,
     answers: RwLock<LinkedHashMap<ModelKey, LargestAnswer>>,
-    /// The one that was not used for the longest time first.
+    /// The session that was not used for the longest time comes first.
     sessions: Mutex<SessionLimits>,
     store: OnceLock<Arc<Store>>,
 }
@@ -77,7 +77,7 @@ pub struct LearnedPatch {
     /// The owner for whom it holds; empty if it holds for all.
     pub owner: Arc<str>,
     /// The owner whose request was refused; empty if an earlier process learned it.
-    refused: Arc<str>,
+    refused_owner: Arc<str>,
     /// The refusal that it has answered, cut.
     pub evidence: Arc<str>,
     /// When it was learned, in seconds since 1970.
@@ -95,11 +95,11 @@ pub struct PatchesOf<'a> {
     pub owner: &'a str,
     /// The session whose limits are asked for; `None` for those of the model.
     pub session: Option<&'a str>,
-    /// It has no earlier request on the route. Then it gets the limits of the model, too.
+    /// The session has no earlier request on the route, so it gets the limits of the model, too.
     pub begins: bool,
     /// The time, in seconds since 1970.
     pub now: u64,
-    /// Those that were learned more than a week ago are left out.
+    /// Patches that were learned more than a week ago are left out.
     pub tries_again: bool,
 }
 
@@ -246,7 +246,7 @@ impl LearnedQuirks {
         let new = LearnedPatch {
             patch,
             owner: owner.into(),
-            refused: of.owner.into(),
+            refused_owner: of.owner.into(),
             evidence: evidence
                 .chars()
                 .take(MAX_EVIDENCE)

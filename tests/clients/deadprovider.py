@@ -152,15 +152,15 @@ def read_request(connection: socket.socket) -> bytes | None:
     while b"\r\n\r\n" not in data:
         if not data.startswith(b"POST"):
             return None
-        data += some(connection)
+        data += receive_more(connection)
     head, _, body = data.partition(b"\r\n\r\n")
     length = int(re.search(rb"content-length: (\d+)", head, re.I)[1])
     while len(body) < length:
-        body += some(connection)
+        body += receive_more(connection)
     return body
 
 
-def some(connection: socket.socket) -> bytes:
+def receive_more(connection: socket.socket) -> bytes:
     """The next bytes of a request that is not complete."""
     data = connection.recv(65536)
     if not data:

@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use kit::player::{Player, PlayerWire};
+use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -592,6 +593,15 @@ impl Proxy {
     /// Sends SIGKILL.
     pub async fn kill(&mut self) {
         self.child.kill().await.unwrap();
+    }
+
+    /// Ends the program, has its database in the folder `data` changed, and starts it again.
+    pub async fn restart_with(mut self, setup: &Setup, change: impl FnOnce(&Connection)) -> Self {
+        self.terminate();
+        assert!(self.wait_for_exit().await.success());
+        let database = self.folder.path().join("data/artifacts/artifacts.db");
+        change(&Connection::open(database).unwrap());
+        Self::start_in_folder(self.folder, setup).await
     }
 
     /// Waits until the program has exited and its log is complete.

@@ -90,7 +90,7 @@ fn collect(value: &Value, depth: u8, out: &mut String) {
         }
         Value::String(text) => match serde_json::from_str::<Value>(text) {
             Ok(inside @ (Value::Object(_) | Value::Array(_))) => collect(&inside, depth, out),
-            // It would be taken for a limit.
+            // The code of an error would be taken for a limit.
             Ok(Value::Number(_)) => {}
             Ok(_) | Err(_) => push(text, out),
         },

@@ -19,7 +19,7 @@ impl Failover {
         let (shared, owner) = (&self.shared, &self.owner);
         PatchesOf {
             tries_again: self.tries_again,
-            ..shared.patches_of(owner, &self.session, route, self.goes_on, self.now)
+            ..shared.patches_of(owner, &self.session, route, self.has_history, self.now)
         }
     }
 

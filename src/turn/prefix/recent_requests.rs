@@ -111,7 +111,7 @@ impl RecentRequests {
     }
 
     /// Whether one of them was on a route; `None` if there are none.
-    pub(in crate::turn) fn is_on(&self, route: &str) -> Option<bool> {
+    pub(in crate::turn) fn has_request_on(&self, route: &str) -> Option<bool> {
         let mut requests = self.requests.iter();
         let is_any = !self.requests.is_empty();
         is_any.then(|| requests.any(|request| request.context.route == route))

@@ -67,7 +67,7 @@ impl SessionLimit {
             patch: learned.patch,
             learned: learned.learned,
             settings: learned.settings,
-            expires: learned.expires.filter(|_| *learned.refused != *owner),
+            expires: learned.expires.filter(|_| *learned.refused_owner != *owner),
         }
     }
 

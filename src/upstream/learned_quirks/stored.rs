@@ -41,7 +41,7 @@ impl LearnedQuirks {
             let patches = patches.into_iter().map(|stored| LearnedPatch {
                 patch: stored.patch,
                 owner: Arc::clone(&owner),
-                refused: Arc::default(),
+                refused_owner: Arc::default(),
                 evidence: stored.evidence,
                 learned: stored.learned,
                 settings: stored.settings,

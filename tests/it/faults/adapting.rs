@@ -2,6 +2,7 @@
 //! again. The next turn is adapted from the start. In notes, logs and metrics this is `healed`.
 use kit::harness::rows;
 use kit::player::{Player, PlayerWire, RequestCondition, ScriptedAnswer};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{answer, player, player_with, repeating_player};
@@ -355,17 +356,14 @@ async fn a_rate_limit_is_no_refusal_that_comes_back() {
 }
 
 /// Ends the program, makes what it has learned nine days older, and starts it again.
-async fn aged(mut proxy: Proxy, setup: &Setup) -> Proxy {
-    proxy.terminate();
-    assert!(proxy.wait_for_exit().await.success());
-    let database = proxy.folder.path().join("data/artifacts/artifacts.db");
-    let database = rusqlite::Connection::open(database).unwrap();
-    let changed = database.execute(
-        "UPDATE learned SET learned = learned - 777600,
-         changes = replace(changes, CAST(learned AS TEXT), CAST(learned - 777600 AS TEXT))",
-        [],
-    );
-    assert_eq!(changed.unwrap(), 1);
-    drop(database);
-    Proxy::start_in_folder(proxy.folder, setup).await
+async fn aged(proxy: Proxy, setup: &Setup) -> Proxy {
+    let age = |database: &Connection| {
+        let changed = database.execute(
+            "UPDATE learned SET learned = learned - 777600,
+             changes = replace(changes, CAST(learned AS TEXT), CAST(learned - 777600 AS TEXT))",
+            [],
+        );
+        assert_eq!(changed.unwrap(), 1);
+    };
+    proxy.restart_with(setup, age).await
 }

@@ -132,14 +132,9 @@ impl Lab {
     }
 
     /// Ends the proxy, has its database changed and starts it again.
-    pub async fn restart(mut self, change: impl FnOnce(&Connection)) -> Self {
-        self.proxy.terminate();
-        assert!(self.proxy.wait_for_exit().await.success());
-        let folder = self.proxy.folder;
-        let database = folder.path().join("data/artifacts/artifacts.db");
-        change(&Connection::open(database).unwrap());
+    pub async fn restart(self, change: impl FnOnce(&Connection)) -> Self {
         Self {
-            proxy: Proxy::start_in_folder(folder, &self.setup).await,
+            proxy: self.proxy.restart_with(&self.setup, change).await,
             ..self
         }
     }
